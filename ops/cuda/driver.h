@@ -26,6 +26,7 @@
     X(MemcpyHtoDAsync, 3020)                                                                                 \
     X(MemcpyDtoDAsync, 3020)                                                                                 \
     X(MemcpyDtoHAsync, 3020)                                                                                 \
+    X(MemsetD32Async, 3020)                                                                                  \
     X(LibraryLoadData, 12000)                                                                                \
     X(LibraryGetKernel, 12000)                                                                               \
     X(KernelGetFunction, 12000)                                                                              \

@@ -61,6 +61,10 @@ __device__ __forceinline__ void barrier_wait_cluster(uint32_t barrier, uint32_t 
 __device__ __forceinline__ void named_barrier(uint32_t number, uint32_t threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
+/* The same without waiting for the others. */
+__device__ __forceinline__ void named_barrier_arrive(uint32_t number, uint32_t threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
 
 /* ---- Clusters ---- */
 
@@ -146,6 +150,17 @@ __device__ __forceinline__ void fence_shared_async() {
 }
 /* Between plain accesses of any memory and the copy engine's, both ways. */
 __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
+/* ---- Words between blocks ---- */
+
+__device__ __forceinline__ uint32_t word_acquire(const uint32_t *word) {
+    uint32_t value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+}
+__device__ __forceinline__ void word_release(uint32_t *word, uint32_t value) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
 
 /* ---- Registers ---- */
 

@@ -60,6 +60,12 @@ static uint64_t workspace_bytes_of(const rota_cuda_call *call) {
     return call->operand_count > 3 ? call->operand_bytes[3] : 0;
 }
 
+static bool shares_fit(const rota_matmul_measuring *m, uint32_t tile) {
+    const rota_matmul_params *p = m->call->params;
+    return rota_matmul_sm90_shares_pay(p, m->call->target, tile) &&
+           rota_matmul_sm90_workspace(p, m->call->target, tile) <= workspace_bytes_of(m->call);
+}
+
 static void add_candidate(rota_matmul_measuring *m, const rota_matmul_choice *choice) {
     for (uint32_t i = 0; i < m->count; i++)
         if (memcmp(&m->candidates[i], choice, sizeof *choice) == 0) return;
@@ -88,7 +94,8 @@ static rota_status find_candidates(rota_matmul_measuring *m) {
     }
     if (rota_matmul_sm90_takes(p, m->dtype, call->target) && rota_matmul_sm90_aligned(call->operands))
         for (uint32_t t = 0; t < ROTA_MATMUL_SM90_TILE_COUNT; t++)
-            if (rota_matmul_sm90_cost(p, call->target, t) <= COST_MAX)
+            if (rota_matmul_sm90_in_shares(t) ? shares_fit(m, t)
+                                              : rota_matmul_sm90_cost(p, call->target, t) <= COST_MAX)
                 add_candidate(m, &(rota_matmul_choice){.way = ROTA_MATMUL_BY_SM90, .tile = t});
     return ROTA_OK;
 }

@@ -16,7 +16,7 @@
 #define WORKSPACE_STEP (UINT64_C(1) << 20)
 #define HEURISTICS 8u
 
-uint64_t rota_cuda_product_workspace(const rota_matmul_params *p, const rota_cuda_target *target) {
+static uint64_t cublaslt_workspace(const rota_matmul_params *p, const rota_cuda_target *target) {
     if (!rota_cublaslt_present()) return 0;
     const uint64_t batches = (uint64_t)p->batch[0] * p->batch[1] * p->batch[2];
     const uint64_t tiles =
@@ -25,6 +25,20 @@ uint64_t rota_cuda_product_workspace(const rota_matmul_params *p, const rota_cud
     const uint64_t partial = (uint64_t)p->m * p->n * batches * 4 * SPLITS_MAX;
     const uint64_t bytes = (partial + WORKSPACE_STEP - 1) / WORKSPACE_STEP * WORKSPACE_STEP;
     return bytes < WORKSPACE_BYTES_MAX ? bytes : WORKSPACE_BYTES_MAX;
+}
+
+uint64_t rota_cuda_product_workspace(const rota_matmul_params *p, const rota_cuda_target *target) {
+    uint64_t bytes = cublaslt_workspace(p, target);
+    rota_matmul_params alone = *p;
+    alone.flags &= ~(uint32_t)ROTA_LINEAR_EPILOGUE;
+    if (!rota_matmul_sm90_takes(&alone, (rota_dtype)p->c_dtype, target))
+        return bytes; /* of the operands' type */
+    for (uint32_t t = ROTA_MATMUL_SM90_WHOLE_COUNT; t < ROTA_MATMUL_SM90_TILE_COUNT; t++)
+        if (rota_matmul_sm90_shares_pay(&alone, target, t)) {
+            const uint64_t wanted = rota_matmul_sm90_workspace(&alone, target, t);
+            if (wanted > bytes) bytes = wanted;
+        }
+    return bytes;
 }
 
 static uint64_t workspace_bytes(const void *params, const uint64_t *operand_bytes,
@@ -64,7 +78,7 @@ rota_status rota_cuda_call_cublaslt(const rota_cuda_call *call, rota_dtype dtype
 
 static uint32_t cheapest_tile(const rota_matmul_params *p, const rota_cuda_target *target) {
     uint32_t best = 0;
-    for (uint32_t t = 1; t < ROTA_MATMUL_SM90_TILE_COUNT; t++)
+    for (uint32_t t = 1; t < ROTA_MATMUL_SM90_WHOLE_COUNT; t++)
         if (rota_matmul_sm90_cost(p, target, t) < rota_matmul_sm90_cost(p, target, best)) best = t;
     return best;
 }
@@ -75,8 +89,10 @@ rota_status rota_cuda_call_product(const rota_cuda_call *call, rota_dtype dtype)
     const bool measured = rota_matmul_choice_find(p, dtype, call->target, &choice);
     const bool ours =
         rota_matmul_sm90_takes(p, dtype, call->target) && rota_matmul_sm90_aligned(call->operands);
-    if (measured && choice.way == ROTA_MATMUL_BY_SM90 && ours)
-        return rota_matmul_sm90_run(call, dtype, choice.tile);
+    if (measured && choice.way == ROTA_MATMUL_BY_SM90 && ours) {
+        const rota_status done = rota_matmul_sm90_run(call, dtype, choice.tile);
+        if (done != ROTA_UNSUPPORTED) return done; /* it wanted a larger workspace */
+    }
     if (rota_cublaslt_present())
         return rota_cuda_call_cublaslt(call, dtype, NULL,
                                        measured && choice.way == ROTA_MATMUL_BY_CUBLASLT ? &choice : NULL);

@@ -1,18 +1,21 @@
 /* Launching the Hopper products: tensor maps, grids, kernels out of the image. */
 #include "ops/cuda/matmul_sm90.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include "base/divide.h"
+#include "cuda/matmul_shares_sm90.h"
 #include "cuda/matmul_sm90.h"
 #include "ops/cuda/driver.h"
 #include "ops/cuda/image.h"
+#include "ops/cuda/matmul_shares_sm90.h"
 #include "ops/cuda/tensor_map.h"
 
 #define TILE(ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING, GROUP)                        \
     {ROWS,      COLUMNS,   WARPGROUPS, STAGES,                                                               \
      CLUSTER_M, CLUSTER_N, GROUP,      ROTA_MATMUL_SM90_SHARED(ROWS, COLUMNS, WARPGROUPS, STAGES, STAGING)},
 const rota_matmul_sm90_tile rota_matmul_sm90_tiles[ROTA_MATMUL_SM90_TILE_COUNT] = {
-    ROTA_MATMUL_SM90_TILES(TILE)};
+    ROTA_MATMUL_SM90_TILES(TILE) ROTA_MATMUL_SM90_SHARED_TILES(TILE)};
 #undef TILE
 
 /* By tile, type (f16, bf16), layout (nn, nt, tn, tt). */
@@ -26,7 +29,16 @@ const rota_matmul_sm90_tile rota_matmul_sm90_tiles[ROTA_MATMUL_SM90_TILE_COUNT] 
     }
 #define TILE(ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING, GROUP)                        \
     {LAYOUTS(f16, ROWS, COLUMNS, STAGES, CLUSTER_M), LAYOUTS(bf16, ROWS, COLUMNS, STAGES, CLUSTER_M)},
-static const char *const names[ROTA_MATMUL_SM90_TILE_COUNT][2][4] = {ROTA_MATMUL_SM90_TILES(TILE)};
+#define SHARED_NAMES(type, rows, columns)                                                                    \
+    {                                                                                                        \
+        TEXT(ROTA_MATMUL_SHARES_SM90_NAME(type, nn, rows, columns)),                                         \
+            TEXT(ROTA_MATMUL_SHARES_SM90_NAME(type, nt, rows, columns)),                                     \
+            TEXT(ROTA_MATMUL_SHARES_SM90_NAME(type, tn, rows, columns)),                                     \
+            TEXT(ROTA_MATMUL_SHARES_SM90_NAME(type, tt, rows, columns))                                      \
+    }
+#define SHARED_TILE(ROWS, COLUMNS, ...) {SHARED_NAMES(f16, ROWS, COLUMNS), SHARED_NAMES(bf16, ROWS, COLUMNS)},
+static const char *const names[ROTA_MATMUL_SM90_TILE_COUNT][2][4] = {
+    ROTA_MATMUL_SM90_TILES(TILE) ROTA_MATMUL_SM90_SHARED_TILES(SHARED_TILE)};
 #undef TILE
 
 /* The kernels' parameters: rota_args of exec/cuda/rota_kernel.cuh, and what matmul_sm90.cuh calls prepared.
@@ -40,11 +52,17 @@ typedef struct kernel_args {
 
 typedef struct prepared {
     uint64_t maps[3][ROTA_TENSOR_MAP_WORDS];
-    uint32_t group, unused[15];
+    uint32_t group, own;
+    uint64_t parts, given;
+    uint32_t row, unused[9];
 } prepared;
 _Static_assert(sizeof(prepared) == ROTA_MATMUL_SM90_PREPARED_BYTES, "as the kernels have it");
 
-static const rota_kernel image = {.cuda = {ROTA_CUDA_IMAGE_matmul_sm90}};
+/* Of what the best whole tile costs: the others' operands stay in the L2 cache a little better. */
+#define SHARES_COST_MAX 1.0
+
+static const rota_kernel image = {.cuda = {ROTA_CUDA_IMAGE_matmul_sm90}},
+                         shares_image = {.cuda = {ROTA_CUDA_IMAGE_matmul_shares_sm90}};
 
 /* Whatever follows the product. */
 static bool takes_product(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target) {
@@ -87,15 +105,37 @@ static uint64_t clusters_at_once(const rota_matmul_sm90_tile *t, const rota_cuda
     return count ? count : 1;
 }
 
+static bool share(const rota_matmul_params *p, const rota_matmul_sm90_tile *t, const rota_cuda_target *target,
+                  rota_matmul_shares *out) {
+    return rota_matmul_share(p, t->rows, t->columns, target->multiprocessors, out);
+}
+
 static double cost(const rota_matmul_params *p, const rota_cuda_target *target, uint32_t tile) {
     const rota_matmul_sm90_tile *t = &rota_matmul_sm90_tiles[tile];
-    return (double)rota_divide_up(cluster_tiles(p, t), clusters_at_once(t, target)) * t->rows * t->columns;
+    rota_matmul_shares shares;
+    if (!rota_matmul_sm90_in_shares(tile))
+        return (double)rota_divide_up(cluster_tiles(p, t), clusters_at_once(t, target)) * t->rows *
+               t->columns;
+    return share(p, t, target, &shares) ? shares.rounds * t->rows * t->columns : HUGE_VAL;
 }
 
 double rota_matmul_sm90_cost(const rota_matmul_params *p, const rota_cuda_target *target, uint32_t tile) {
     double least = HUGE_VAL;
-    for (uint32_t i = 0; i < ROTA_MATMUL_SM90_TILE_COUNT; i++) least = fmin(least, cost(p, target, i));
+    for (uint32_t i = 0; i < ROTA_MATMUL_SM90_WHOLE_COUNT; i++) least = fmin(least, cost(p, target, i));
     return cost(p, target, tile) / least;
+}
+
+bool rota_matmul_sm90_shares_pay(const rota_matmul_params *p, const rota_cuda_target *target, uint32_t tile) {
+    return rota_matmul_sm90_in_shares(tile) && rota_matmul_sm90_cost(p, target, tile) <= SHARES_COST_MAX;
+}
+
+uint64_t rota_matmul_sm90_workspace(const rota_matmul_params *p, const rota_cuda_target *target,
+                                    uint32_t tile) {
+    const rota_matmul_sm90_tile *t = &rota_matmul_sm90_tiles[tile];
+    rota_matmul_shares shares;
+    if (!rota_matmul_sm90_in_shares(tile) || !share(p, t, target, &shares)) return 0;
+    return rota_matmul_shares_bytes(shares.blocks, t->rows, t->columns) +
+           rota_matmul_shares_words(shares.blocks) * sizeof(uint32_t);
 }
 
 /* An operand [positions, sums], or [sums, positions] in memory if `across`: contiguous along the positions. Blocks
@@ -126,11 +166,13 @@ void rota_matmul_sm90_maps(const rota_matmul_params *p, uint32_t tile, const uin
     maps_of(p, &rota_matmul_sm90_tiles[tile], operands, out_maps);
 }
 
-static void launch_of(const rota_matmul_params *p, const rota_matmul_sm90_tile *t,
+static void launch_of(const rota_matmul_params *p, const rota_matmul_sm90_tile *t, bool in_shares,
                       const rota_cuda_target *target, rota_cuda_launch *out_launch) {
     const uint32_t cluster = t->cluster_m * t->cluster_n;
     uint64_t clusters = cluster_tiles(p, t), most = clusters_at_once(t, target);
+    rota_matmul_shares shares;
     if (clusters > most) clusters = most;
+    if (in_shares && share(p, t, target, &shares)) clusters = shares.blocks;
     *out_launch = (rota_cuda_launch){.groups = {(uint32_t)clusters * cluster, 1, 1},
                                      .block = {(t->warpgroups + 1) * 128, 1, 1},
                                      .cluster = {cluster, 1, 1},
@@ -139,7 +181,7 @@ static void launch_of(const rota_matmul_params *p, const rota_matmul_sm90_tile *
 
 void rota_matmul_sm90_launch_of(const rota_matmul_params *p, uint32_t tile, const rota_cuda_target *target,
                                 rota_cuda_launch *out_launch) {
-    launch_of(p, &rota_matmul_sm90_tiles[tile], target, out_launch);
+    launch_of(p, &rota_matmul_sm90_tiles[tile], rota_matmul_sm90_in_shares(tile), target, out_launch);
 }
 
 bool rota_matmul_sm90_aligned(const uint64_t operands[3]) {
@@ -156,14 +198,15 @@ static rota_status map_make(const rota_matmul_sm90_map *map, rota_dtype dtype,
 }
 
 /* Of the product in kernel_args, which has its operands' maps in `tensor_maps`. */
-static rota_status put(const rota_cuda_call *call, const rota_matmul_sm90_tile *t, const char *name,
-                       kernel_args *args, void *tensor_maps) {
+static rota_status put(const rota_cuda_call *call, const rota_matmul_sm90_tile *t, bool in_shares,
+                       const char *name, kernel_args *args, void *tensor_maps) {
     const rota_cuda_driver *cu;
     rota_cuda_launch launch;
     CUfunction function;
     ROTA_TRY(rota_cuda_driver_get(&cu));
-    launch_of(&args->params, t, call->target, &launch);
-    ROTA_TRY(rota_cuda_image_function(image.cuda.image, name, call->target, launch.shared_bytes, &function));
+    launch_of(&args->params, t, in_shares, call->target, &launch);
+    const void *of = in_shares ? shares_image.cuda.image : image.cuda.image;
+    ROTA_TRY(rota_cuda_image_function(of, name, call->target, launch.shared_bytes, &function));
     CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                                  .value.clusterDim = {launch.cluster[0], 1, 1}};
     const CUlaunchConfig config = {.gridDimX = launch.groups[0],
@@ -181,6 +224,31 @@ static rota_status put(const rota_cuda_call *call, const rota_matmul_sm90_tile *
                                   "cuLaunchKernelEx of a Hopper product");
 }
 
+/* The memory for a product in shares. */
+static rota_status prepare_shares(const rota_cuda_call *call, uint32_t tile, prepared *out) {
+    const rota_matmul_params *p = call->params;
+    const rota_matmul_sm90_tile *t = &rota_matmul_sm90_tiles[tile];
+    const uint64_t wanted = rota_matmul_sm90_workspace(p, call->target, tile);
+    const uint64_t given = call->operand_count > 3 ? call->operand_bytes[3] : 0;
+    rota_matmul_shares shares;
+    if (!share(p, t, call->target, &shares) || given < wanted || call->operands[3] % 16 != 0)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "a product in shares: %" PRIu64 " bytes to work with, it wants %" PRIu64
+                         " at a multiple of 16 bytes",
+                         given, wanted);
+    const uint32_t words = rota_matmul_shares_words(shares.blocks);
+    out->own = shares.own;
+    out->parts = call->operands[3];
+    out->row =
+        words <= ROTA_MATMUL_SHARES_WORDS ? rota_matmul_shares_row(out->parts) : ROTA_MATMUL_SHARES_ROWS;
+    if (out->row < ROTA_MATMUL_SHARES_ROWS) return ROTA_OK;
+    out->given = out->parts + rota_matmul_shares_bytes(shares.blocks, t->rows, t->columns);
+    const rota_cuda_driver *cu;
+    ROTA_TRY(rota_cuda_driver_get(&cu));
+    return rota_cuda_driver_check(cu, cu->MemsetD32Async(out->given, 0, words, (CUstream)call->stream),
+                                  "cuMemsetD32Async");
+}
+
 rota_status rota_matmul_sm90_run(const rota_cuda_call *call, rota_dtype dtype, uint32_t tile) {
     const rota_matmul_params *p = call->params;
     const uint32_t layout =
@@ -190,8 +258,9 @@ rota_status rota_matmul_sm90_run(const rota_cuda_call *call, rota_dtype dtype, u
     rota_matmul_sm90_map maps[3];
     rota_matmul_sm90_maps(p, tile, call->operands, maps);
     for (int i = 0; i < 3; i++) ROTA_TRY(map_make(&maps[i], dtype, tensor_maps.maps[i]));
-    return put(call, &rota_matmul_sm90_tiles[tile], names[tile][dtype == ROTA_BF16][layout], &args,
-               &tensor_maps);
+    if (rota_matmul_sm90_in_shares(tile)) ROTA_TRY(prepare_shares(call, tile, &tensor_maps));
+    return put(call, &rota_matmul_sm90_tiles[tile], rota_matmul_sm90_in_shares(tile),
+               names[tile][dtype == ROTA_BF16][layout], &args, &tensor_maps);
 }
 
 /* ---- Products with what follows them ---- */
@@ -234,6 +303,6 @@ rota_status rota_linear_sm90_run(const rota_cuda_call *call, const rota_matmul_p
     maps[3].address = o->kept;
     for (int i = 0; i < 4; i++) ROTA_TRY(map_make(&maps[i], dtype, tensor_maps.maps[i]));
     const bool transposed = (p->flags & ROTA_MATMUL_TRANSPOSE_B) != 0;
-    return put(call, &linear_tile, linear_names[gradient][dtype == ROTA_BF16][transposed], &args,
+    return put(call, &linear_tile, false, linear_names[gradient][dtype == ROTA_BF16][transposed], &args,
                &tensor_maps);
 }

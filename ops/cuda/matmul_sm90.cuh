@@ -18,12 +18,21 @@ using matmul_params = rota_matmul_params;
 struct matmul_prepared { /* rota_matmul_sm90_prepared */
     tensor_map a, b, c;
     uint32_t group; /* rows of tiles (of clusters) that are walked together, for the L2 cache */
-    uint32_t unused[15];
+    /* Of products in shares (matmul_shares_sm90.cuh): stages that the owner of a shared tile adds up itself; what
+     * others add up for it; for each such part and warpgroup a word that is 0, and 1 from when it is there until it is
+     * fetched, or, where that is NULL, their row in the image. */
+    uint32_t own;
+    float4 *parts;
+    uint32_t *given;
+    uint32_t row;
+    uint32_t unused[9];
 };
 static_assert(sizeof(matmul_prepared) == ROTA_MATMUL_SM90_PREPARED_BYTES);
 
-constexpr int STEP_K = ROTA_MATMUL_SM90_STEP; /* elements of a stage along the sum: one 128-byte swizzled row */
-constexpr int PIECE = ROTA_MATMUL_SM90_PIECE; /* elements along the other axis in one piece of 128-byte rows */
+constexpr int STEP_K =
+    ROTA_MATMUL_SM90_STEP; /* elements of a stage along the sum: one 128-byte swizzled row */
+constexpr int PIECE =
+    ROTA_MATMUL_SM90_PIECE; /* elements along the other axis in one piece of 128-byte rows */
 constexpr int PIECE_BYTES = PIECE * STEP_K * 2;
 constexpr int SWIZZLE_BYTES = 1024; /* 8 rows: the swizzle's period, to which everything is aligned */
 constexpr int WARPGROUP = 128;
@@ -55,21 +64,15 @@ template <class tile> struct matmul_shared {
         extern __shared__ uint8_t memory[];
         base = (shared_address(memory) + SWIZZLE_BYTES - 1) & ~static_cast<uint32_t>(SWIZZLE_BYTES - 1);
     }
-    __device__ uint32_t a(uint32_t stage) const {
-        return base + stage * tile::stage_bytes;
-    }
-    __device__ uint32_t b(uint32_t stage) const {
-        return a(stage) + tile::a_bytes;
-    }
+    __device__ uint32_t a(uint32_t stage) const { return base + stage * tile::stage_bytes; }
+    __device__ uint32_t b(uint32_t stage) const { return a(stage) + tile::a_bytes; }
     __device__ uint32_t staging(uint32_t warpgroup) const {
         return base + tile::stages * tile::stage_bytes + warpgroup * tile::staging * PIECE_BYTES;
     }
     __device__ uint32_t full(uint32_t stage) const {
         return base + tile::stages * tile::stage_bytes + tile::staging_bytes + stage * 8;
     }
-    __device__ uint32_t empty(uint32_t stage) const {
-        return full(tile::stages) + stage * 8;
-    }
+    __device__ uint32_t empty(uint32_t stage) const { return full(tile::stages) + stage * 8; }
 };
 
 /* The tiles of one block, in order. */
@@ -92,23 +95,35 @@ template <class tile> struct matmul_walk {
         rank_m = rank % tile::cluster_m;
         rank_n = rank / tile::cluster_m;
     }
-    __device__ bool take() {
-        if (next >= count) return false;
-        const uint32_t in_groups = next / (group * columns), first = in_groups * group;
+    __device__ void open(uint32_t number) {
+        const uint32_t in_groups = number / (group * columns), first = in_groups * group;
         const uint32_t height = rows - first < group ? rows - first : group;
-        const uint32_t within = next - in_groups * group * columns;
+        const uint32_t within = number - in_groups * group * columns;
         row = ((first + within % height) * tile::cluster_m + rank_m) * tile::rows;
         column = (within / height * tile::cluster_n + rank_n) * tile::columns;
+    }
+    __device__ bool take() {
+        if (next >= count) return false;
+        open(next);
         next += stride;
         return true;
     }
 };
 
+/* Where a ring of stages is. */
+template <class tile> struct matmul_ring {
+    uint32_t stage = 0, parity = 0;
+    __device__ void go_on() {
+        if (++stage == tile::stages) stage = 0, parity ^= 1;
+    }
+    __device__ uint32_t before() const { return stage == 0 ? tile::stages - 1 : stage - 1; }
+};
+
 /* One operand's part of a stage: [extent, STEP_K], of which this block loads its share and gives it to all blocks of
  * `blocks`. */
 template <int extent, bool across, int sharers>
-__device__ __forceinline__ void matmul_load(uint32_t to, const tensor_map *map, uint32_t barrier, int32_t position,
-                                            int32_t k, uint32_t share, uint16_t blocks) {
+__device__ __forceinline__ void matmul_load(uint32_t to, const tensor_map *map, uint32_t barrier,
+                                            int32_t position, int32_t k, uint32_t share, uint16_t blocks) {
     if constexpr (across) { /* pieces of 64 along the contiguous axis; shared out along the sum */
 #pragma unroll
         for (int piece = 0; piece < extent / PIECE; piece++) {
@@ -148,8 +163,8 @@ __device__ __forceinline__ void matmul_copy(const matmul_params &p, const P &pre
             barrier_expect_bytes(full, tile::stage_bytes);
             matmul_load<tile::rows, a_across, tile::cluster_n>(shared.a(stage), &prepared.a, full, walk.row,
                                                                step * STEP_K, walk.rank_n, row_sharers);
-            matmul_load<tile::columns, b_across, tile::cluster_m>(shared.b(stage), &prepared.b, full, walk.column,
-                                                                  step * STEP_K, walk.rank_m, column_sharers);
+            matmul_load<tile::columns, b_across, tile::cluster_m>(
+                shared.b(stage), &prepared.b, full, walk.column, step * STEP_K, walk.rank_m, column_sharers);
             if (++stage == tile::stages) stage = 0, parity ^= 1;
         }
     }
@@ -168,8 +183,8 @@ template <bool bf16> __device__ __forceinline__ uint32_t matmul_pack(float low, 
 /* One warpgroup's results, by pieces [64, 64] through shared memory. */
 template <class tile, bool bf16>
 __device__ __forceinline__ void matmul_write(const float (&sums)[tile::slabs][tile::columns / 2], float alpha,
-                                             uint32_t staging, uint32_t warpgroup, const tensor_map *map, int32_t row,
-                                             int32_t column, uint32_t &piece) {
+                                             uint32_t staging, uint32_t warpgroup, const tensor_map *map,
+                                             int32_t row, int32_t column, uint32_t &piece) {
     const uint32_t thread = threadIdx.x % WARPGROUP, lane = thread % 32;
     const uint32_t staged_row = thread / 32 * 16 + lane % 16;
 #pragma unroll
@@ -183,7 +198,8 @@ __device__ __forceinline__ void matmul_write(const float (&sums)[tile::slabs][ti
             for (int i = 0; i < PIECE / 16; i++) {
                 const float *s = &sums[slab][part * (PIECE / 2) + i * 8];
                 const uint32_t chunk = (i * 2 + lane / 16) ^ (staged_row % 8);
-                store_matrices(staged + staged_row * 128 + chunk * 16, matmul_pack<bf16>(alpha * s[0], alpha * s[1]),
+                store_matrices(staged + staged_row * 128 + chunk * 16,
+                               matmul_pack<bf16>(alpha * s[0], alpha * s[1]),
                                matmul_pack<bf16>(alpha * s[2], alpha * s[3]),
                                matmul_pack<bf16>(alpha * s[4], alpha * s[5]),
                                matmul_pack<bf16>(alpha * s[6], alpha * s[7]));
@@ -196,56 +212,64 @@ __device__ __forceinline__ void matmul_write(const float (&sums)[tile::slabs][ti
     }
 }
 
+/* Gives a stage back to those who fill it. */
+template <class tile> __device__ __forceinline__ void matmul_release(uint32_t empty) {
+    const uint32_t lane = threadIdx.x % 32;
+    if constexpr (tile::cluster > 1) {
+        if (lane < tile::cluster) barrier_arrive_at(empty, lane);
+    } else {
+        if (lane == 0) barrier_arrive(empty);
+    }
+}
+
+/* One warpgroup's sums over the ring's next `steps` stages. */
+template <class tile, bool bf16, bool a_across, bool b_across>
+__device__ __forceinline__ void matmul_sum(float (&sums)[tile::slabs][tile::columns / 2],
+                                           const matmul_shared<tile> &shared, matmul_ring<tile> &ring,
+                                           uint32_t steps, uint32_t warpgroup) {
+    /* Distances in units of 16 bytes from one 16-element step of the sum to the next. */
+    constexpr uint32_t a_step = (a_across ? 16 * 128 : 32) / 16, b_step = (b_across ? 16 * 128 : 32) / 16;
+    for (uint32_t step = 0; step < steps; step++) {
+        barrier_wait(shared.full(ring.stage), ring.parity);
+        const uint64_t a = matrix_descriptor(shared.a(ring.stage) + warpgroup * tile::slabs * PIECE_BYTES,
+                                             PIECE_BYTES, SWIZZLE_BYTES);
+        const uint64_t b = matrix_descriptor(shared.b(ring.stage), PIECE_BYTES, SWIZZLE_BYTES);
+        products_begin();
+#pragma unroll
+        for (int i = 0; i < STEP_K / 16; i++)
+#pragma unroll
+            for (int slab = 0; slab < tile::slabs; slab++)
+                warpgroup_product<tile::columns, bf16, a_across, b_across>::add_to(
+                    sums[slab], a + slab * (PIECE_BYTES / 16) + i * a_step, b + i * b_step,
+                    step > 0 || i > 0);
+        products_commit();
+        /* While these run, the stage before is given back. */
+        products_wait<1>();
+        if (step > 0) matmul_release<tile>(shared.empty(ring.before()));
+        ring.go_on();
+    }
+    products_wait<0>();
+    matmul_release<tile>(shared.empty(ring.before()));
+}
+
 template <class tile, bool bf16, bool a_across, bool b_across>
 __device__ __forceinline__ void matmul_multiply(const matmul_params &p, const matmul_prepared &prepared,
                                                 uint32_t warpgroup) {
     const matmul_shared<tile> shared;
     matmul_walk<tile> walk(p, prepared.group);
-    const uint32_t lane = threadIdx.x % 32;
-    uint32_t stage = 0, parity = 0, piece = 0;
-    /* Distances in units of 16 bytes from one 16-element step of the sum to the next. */
-    constexpr uint32_t a_step = (a_across ? 16 * 128 : 32) / 16, b_step = (b_across ? 16 * 128 : 32) / 16;
-    auto release = [&](uint32_t of) {
-        if constexpr (tile::cluster > 1) {
-            if (lane < tile::cluster) barrier_arrive_at(shared.empty(of), lane);
-        } else {
-            if (lane == 0) barrier_arrive(shared.empty(of));
-        }
-    };
+    matmul_ring<tile> ring;
+    uint32_t piece = 0;
     while (walk.take()) {
         float sums[tile::slabs][tile::columns / 2];
-        for (uint32_t step = 0; step < walk.steps; step++) {
-            barrier_wait(shared.full(stage), parity);
-            const uint64_t a = matrix_descriptor(shared.a(stage) + warpgroup * tile::slabs * PIECE_BYTES, PIECE_BYTES,
-                                                 SWIZZLE_BYTES);
-            const uint64_t b = matrix_descriptor(shared.b(stage), PIECE_BYTES, SWIZZLE_BYTES);
-            products_begin();
-#pragma unroll
-            for (int i = 0; i < STEP_K / 16; i++)
-#pragma unroll
-                for (int slab = 0; slab < tile::slabs; slab++)
-                    warpgroup_product<tile::columns, bf16, a_across, b_across>::add_to(
-                        sums[slab], a + slab * (PIECE_BYTES / 16) + i * a_step, b + i * b_step, step > 0 || i > 0);
-            products_commit();
-            /* While these run, the stage before is given back. */
-            products_wait<1>();
-            if (step > 0) release(stage == 0 ? tile::stages - 1 : stage - 1);
-            if (++stage == tile::stages) stage = 0, parity ^= 1;
-        }
-        products_wait<0>();
-        release(stage == 0 ? tile::stages - 1 : stage - 1);
+        matmul_sum<tile, bf16, a_across, b_across>(sums, shared, ring, walk.steps, warpgroup);
         matmul_write<tile, bf16>(sums, p.alpha, shared.staging(warpgroup), warpgroup, &prepared.c,
                                  walk.row + warpgroup * tile::slabs * 64, walk.column, piece);
     }
     if (threadIdx.x % WARPGROUP == 0) tile_store_wait_read<0>();
 }
 
-template <class tile, bool bf16, bool transpose_a, bool transpose_b>
-__device__ __forceinline__ void matmul_sm90(const matmul_params &p, const matmul_prepared &prepared) {
-    constexpr bool a_across = transpose_a, b_across = !transpose_b;
+template <class tile> __device__ __forceinline__ void matmul_begin(const matmul_prepared &prepared) {
     const matmul_shared<tile> shared;
-    /* The same for all threads of a warp, as the compiler can see. */
-    const uint32_t warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0), warpgroup = warp / 4;
     if (threadIdx.x == 0) {
         for (int i = 0; i < tile::stages; i++) {
             barrier_init(shared.full(i), 1);
@@ -260,6 +284,14 @@ __device__ __forceinline__ void matmul_sm90(const matmul_params &p, const matmul
         cluster_sync();
     else
         __syncthreads();
+}
+
+template <class tile, bool bf16, bool transpose_a, bool transpose_b>
+__device__ __forceinline__ void matmul_sm90(const matmul_params &p, const matmul_prepared &prepared) {
+    constexpr bool a_across = transpose_a, b_across = !transpose_b;
+    /* The same for all threads of a warp, as the compiler can see. */
+    const uint32_t warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0), warpgroup = warp / 4;
+    matmul_begin<tile>(prepared);
     if (warpgroup == tile::warpgroups) {
         registers_give<tile::registers_copying>();
         if (warp == tile::warpgroups * 4 && threadIdx.x % 32 == 0)

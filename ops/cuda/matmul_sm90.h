@@ -9,7 +9,12 @@
 #include "ops/tensor.h"
 
 #define ROTA_MATMUL_SM90_COUNT_TILE(...) +1
-enum { ROTA_MATMUL_SM90_TILE_COUNT = 0 ROTA_MATMUL_SM90_TILES(ROTA_MATMUL_SM90_COUNT_TILE) };
+enum {
+    ROTA_MATMUL_SM90_WHOLE_COUNT = 0 ROTA_MATMUL_SM90_TILES(ROTA_MATMUL_SM90_COUNT_TILE),
+    /* Those of products in shares come behind. */
+    ROTA_MATMUL_SM90_TILE_COUNT =
+        ROTA_MATMUL_SM90_WHOLE_COUNT ROTA_MATMUL_SM90_SHARED_TILES(ROTA_MATMUL_SM90_COUNT_TILE)
+};
 
 typedef struct rota_matmul_sm90_tile {
     uint32_t rows, columns, warpgroups, stages, cluster_m, cluster_n, group, shared_bytes;
@@ -29,8 +34,22 @@ bool rota_matmul_sm90_takes(const rota_matmul_params *params, rota_dtype dtype,
                             const rota_cuda_target *target);
 
 /* Multiplications that the tile costs, counting the multiprocessors that idle in the last round, as a share
- * of what the best of the tiles costs: 1 for that one. */
+ * of what the best of the tiles that are whole costs: 1 for that one. Infinite of a tile in shares whose product has
+ * nothing to divide. */
 double rota_matmul_sm90_cost(const rota_matmul_params *params, const rota_cuda_target *target, uint32_t tile);
+
+/* Whether products of the tile are in shares (matmul_shares_sm90.h). */
+static inline bool rota_matmul_sm90_in_shares(uint32_t tile) {
+    return tile >= ROTA_MATMUL_SM90_WHOLE_COUNT;
+}
+
+/* Whether that is worth looking at. */
+bool rota_matmul_sm90_shares_pay(const rota_matmul_params *params, const rota_cuda_target *target,
+                                 uint32_t tile);
+
+/* Bytes of workspace that the product by this tile wants, at a multiple of 16 bytes; 0: none. */
+uint64_t rota_matmul_sm90_workspace(const rota_matmul_params *params, const rota_cuda_target *target,
+                                    uint32_t tile);
 
 /* The tensor maps of a, b and c; the launch. */
 void rota_matmul_sm90_maps(const rota_matmul_params *params, uint32_t tile, const uint64_t operands[3],
@@ -41,7 +60,8 @@ void rota_matmul_sm90_launch_of(const rota_matmul_params *params, uint32_t tile,
 /* Whether the operands' addresses are multiples of 16 bytes, as the copy engine needs. */
 bool rota_matmul_sm90_aligned(const uint64_t operands[3]);
 
-/* Puts the product on call->stream. For products that are taken, and aligned. */
+/* Puts the product on call->stream. For products that are taken, and aligned. UNSUPPORTED: the workspace, the call's
+ * fourth operand, is not there or too small. */
 rota_status rota_matmul_sm90_run(const rota_cuda_call *call, rota_dtype dtype, uint32_t tile);
 
 /* ---- Products with what follows them (linear_sm90.cuh) ---- */

@@ -18,6 +18,14 @@
     X(128, 192, 2, 5, 1, 1, 1, 8)                                                                            \
     X(128, 128, 2, 6, 1, 1, 2, 8)
 
+/* The same, of products whose last round is divided along the sum (matmul_shares_sm90.cuh). */
+#define ROTA_MATMUL_SM90_SHARED_TILES(X)                                                                     \
+    X(128, 128, 2, 6, 1, 1, 2, 8)                                                                            \
+    X(128, 256, 2, 4, 1, 1, 2, 8)
+/* The words that say which parts are there: rows of them in the image, a row's words. */
+#define ROTA_MATMUL_SHARES_ROWS 1024
+#define ROTA_MATMUL_SHARES_WORDS 512
+
 #define ROTA_MATMUL_SM90_STEP 64 /* elements along the sum in one stage */
 #define ROTA_MATMUL_SM90_PIECE                                                                               \
     64 /* elements along the other axis in one box of an operand that is contiguous there */
@@ -45,5 +53,7 @@
 /* The kernels' names, and their order in the host's table: by type, layout, tile. */
 #define ROTA_MATMUL_SM90_NAME(type, layout, rows, columns, stages, cluster)                                  \
     matmul_sm90_##type##_##layout##_##rows##x##columns##_##stages##_##cluster
+#define ROTA_MATMUL_SHARES_SM90_NAME(type, layout, rows, columns)                                            \
+    matmul_shares_sm90_##type##_##layout##_##rows##x##columns
 
 #endif

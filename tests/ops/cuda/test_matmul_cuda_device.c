@@ -138,7 +138,7 @@ static void test_every_tile(void **state) {
     skip_without_hopper(&kit);
     static const uint32_t shapes[][3] = {
         {128, 256, 64}, {384, 384, 384}, {200, 72, 520}, {1, 8, 8}, {328, 1016, 136}};
-    for (uint32_t tile = 0; tile < ROTA_MATMUL_SM90_TILE_COUNT; tile++)
+    for (uint32_t tile = 0; tile < ROTA_MATMUL_SM90_WHOLE_COUNT; tile++)
         for (uint32_t flags = 0; flags < 4; flags++)
             for (uint32_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
                 const rota_dtype dtype = (tile + flags + s) % 2 ? ROTA_BF16 : ROTA_F16;
@@ -165,6 +165,100 @@ static void test_every_tile(void **state) {
                 trial_free(&kit, &t);
             }
     cuda_kit_close(&kit);
+}
+
+/* ---- Products in shares ---- */
+
+/* A product of which parts are there before it is run: its memory is NaN, but for c, which is random. */
+typedef struct shared_trial {
+    trial t;
+    rota_cuda_call call;
+    uint64_t operands[4], bytes[4];
+} shared_trial;
+
+static void shared_trial_make(cuda_kit *kit, shared_trial *s, const uint32_t shape[3], uint32_t flags,
+                              rota_dtype dtype, uint32_t tile) {
+    /* Rows that begin 16 bytes apart, and results with gaps. */
+    s->t = (trial){.params = cuda_kit_product((shape[0] + 7) & ~7u, shape[1], shape[2], flags, dtype),
+                   .dtype = dtype};
+    s->t.params.m = shape[0];
+    s->t.params.ldc += 8;
+    s->t.params.alpha = flags % 2 ? 0.5f : 1.0f;
+    assert_true(rota_matmul_sm90_takes(&s->t.params, dtype, &kit->target));
+    trial_make(kit, &s->t);
+    s->call = call_of(kit, &s->t, s->operands, s->bytes);
+    s->bytes[3] = rota_matmul_sm90_workspace(&s->t.params, &kit->target, tile);
+    s->operands[3] = cuda_kit_alloc(kit, s->bytes[3]);
+    s->call.operand_count = 4;
+}
+
+static void shared_trial_free(cuda_kit *kit, shared_trial *s) {
+    cuda_kit_free(kit, s->operands[3]);
+    trial_free(kit, &s->t);
+}
+
+static void test_shares(void **state) {
+    (void)state;
+    cuda_kit kit;
+    skip_without_hopper(&kit);
+    /* One tile that many blocks share, ends within stages and tiles; the last two have tiles for all multiprocessors and
+     * some more, of 128 x 128 and of 128 x 256. */
+    static const uint32_t shapes[][3] = {{128, 128, 4096}, {200, 72, 520},    {1, 8, 1000},
+                                         {392, 264, 1096}, {1900, 1400, 328}, {2050, 2400, 328}};
+    const uint32_t count = sizeof shapes / sizeof *shapes;
+    for (uint32_t tile = ROTA_MATMUL_SM90_WHOLE_COUNT; tile < ROTA_MATMUL_SM90_TILE_COUNT; tile++)
+        for (uint32_t i = 0; i < 4 * count; i++) {
+            const uint32_t flags = i % 4, shape = i / 4;
+            if (shape >= count - 2 && (flags != 2 || shape + ROTA_MATMUL_SM90_TILE_COUNT - tile != count))
+                continue;
+            const rota_dtype dtype = (tile + i / 2) % 2 ? ROTA_BF16 : ROTA_F16;
+            shared_trial s;
+            shared_trial_make(&kit, &s, shapes[shape], flags, dtype, tile);
+            assert_ok(rota_matmul_sm90_run(&s.call, dtype, tile));
+            cuda_kit_finish(&kit);
+            char what[64];
+            snprintf(what, sizeof what, "shares of %u x %u", rota_matmul_sm90_tiles[tile].rows,
+                     rota_matmul_sm90_tiles[tile].columns);
+            trial_check(&kit, &s.t, what);
+            s.bytes[3]--;
+            assert_int_equal(rota_matmul_sm90_run(&s.call, dtype, tile), ROTA_UNSUPPORTED);
+            shared_trial_free(&kit, &s);
+        }
+    cuda_kit_close(&kit);
+}
+
+/* Replays of one product on two streams, each with its own result and workspace: of a hundred every one has the bits
+ * of the first. */
+static void test_shares_in_flight(void **state) {
+    (void)state;
+    cuda_kit kits[2];
+    skip_without_hopper(&kits[0]);
+    assert_null(cuda_kit_open(&kits[1]));
+    static const uint32_t shapes[][3] = {{768, 768, 4096}, {768, 2304, 2048}, {2304, 1536, 1024}};
+    for (uint32_t i = 0; i < 6; i++) {
+        const uint32_t tile = ROTA_MATMUL_SM90_WHOLE_COUNT + i % 2;
+        shared_trial s[2];
+        uint8_t *first = NULL, *got = NULL;
+        for (int k = 0; k < 2; k++)
+            shared_trial_make(&kits[k], &s[k], shapes[i / 2], ROTA_MATMUL_TRANSPOSE_A, ROTA_BF16, tile);
+        const uint64_t bytes = s[0].bytes[2];
+        first = malloc(bytes), got = malloc(bytes);
+        assert_true(first && got);
+        for (int round = 0; round < 10; round++) {
+            for (int run = 0; run < 10; run++)
+                for (int k = 0; k < 2; k++) assert_ok(rota_matmul_sm90_run(&s[k].call, ROTA_BF16, tile));
+            for (int k = 0; k < 2; k++) {
+                cuda_kit_finish(&kits[k]);
+                cuda_kit_read(&kits[k], s[k].operands[2], round + k ? got : first, bytes);
+                if (round + k) assert_memory_equal(got, first, bytes);
+            }
+        }
+        free(first);
+        free(got);
+        for (int k = 0; k < 2; k++) shared_trial_free(&kits[k], &s[k]);
+    }
+    cuda_kit_close(&kits[1]);
+    cuda_kit_close(&kits[0]);
 }
 
 /* ---- Products with what follows them ---- */
@@ -372,8 +466,8 @@ static void test_library_nodes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_tile),
-        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_every_tile),       cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_shares_in_flight), cmocka_unit_test(test_linear),
         cmocka_unit_test(test_library_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
