@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -457,3 +458,28 @@ def test_a_process_that_ends_with_a_captured_step() -> None:
     """What plans held of the interpreter's is let go of by threads of the library's while that ends."""
     done = subprocess.run([sys.executable, "-c", PROCESS], capture_output=True, text=True, timeout=240)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_other_thread_is_traced() -> None:
+    """What optimizers compute goes by that, and another rank's may run as it is meanwhile."""
+    model = nn.Linear(4, 4)
+    optimizer = torch.optim.AdamW(model.parameters())
+    told: list[bool] = []
+
+    def step(x: Any) -> Any:
+        if torch.compiler.is_compiling():
+            other = threading.Thread(target=lambda: told.append(bool(torch.compiler.is_compiling())))
+            other.start()
+            other.join()
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    captured = rota.torch.capture(step)
+    for _ in range(3):
+        captured(torch.ones(2, 4))
+    assert told == [False]
+    assert not torch.compiler.is_compiling()
+    assert all(segment is not None for segment, _ in captured.plans.values())

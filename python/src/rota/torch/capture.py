@@ -23,7 +23,7 @@ from .layouts import turn
 from .lower import LOWERED
 from .pairs import is_impure, pair
 from .program import FIXED, elsewhere, is_host, staying
-from .ranks import put_together, reducing, tracing
+from .ranks import put_together, reducing
 from .segment import Segment, signature_of
 
 LOG = logging.getLogger("rota.torch")
@@ -32,8 +32,24 @@ LOG = logging.getLogger("rota.torch")
 PLANS_MAX = 16
 
 
+# PyTorch traces in one thread of a process at a time. Steps that run as they are meanwhile, and may wait for one another
+# as ranks, are not kept.
+tracing = threading.Lock()
+
+
 class Uncapturable(Exception):
     """Why a step is no plan; it runs eagerly."""
+
+
+class OfThread:
+    """In the place of PyTorch's flag that something is traced, which is the process's: true in this thread alone. What
+    optimizers compute goes by it, which others run meanwhile."""
+
+    def __init__(self, otherwise: Any) -> None:
+        self.thread, self.otherwise = threading.get_ident(), otherwise
+
+    def __bool__(self) -> bool:
+        return threading.get_ident() == self.thread or bool(self.otherwise)
 
 
 def found_in(step: Callable[..., Any], kind: type) -> list[Any]:
@@ -245,7 +261,7 @@ class Captured:
         if made is None:
             if len(self.plans) >= PLANS_MAX:
                 self.plans.pop(next(iter(self.plans)))
-            with contextlib.nullcontext() if self.communicator is None else tracing:
+            with tracing:
                 made = self._compile(leaves, spec, seen.tensors, rates, inputs, clears)
             self.plans[key, clears] = made
         segment, results = made
@@ -483,8 +499,9 @@ class Captured:
                 plain = PLAIN if is_fusable(optimizer, group) else NOT_FUSED
                 group.update({name: value for name, value in plain.items() if name in group})
             restored.enter_context(reducing([of[id(one)] for one in parameters], self.communicator))
-            restored.callback(setattr, torch.compiler, "_is_compiling_flag", torch.compiler._is_compiling_flag)
-            torch.compiler._is_compiling_flag = True
+            flag = torch.compiler._is_compiling_flag
+            restored.callback(setattr, torch.compiler, "_is_compiling_flag", flag)
+            torch.compiler._is_compiling_flag = OfThread(flag)
             yield
 
 

@@ -155,8 +155,3 @@ def reduce_group(graph: Any, group: Sequence[Any]) -> None:
         after.meta["val"] = value_of(one)
         one.replace_all_uses_with(after)
         graph.erase_node(one)
-
-
-# Ranks may be threads of one process: PyTorch traces in one at a time. Steps that run as they are meanwhile, and wait
-# for one another, are not kept.
-tracing = threading.Lock()
