@@ -1,9 +1,5 @@
 """Ranks: communicators as threads of this process, and, where MPI is there, as processes."""
 
-import os
-import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import RANKS, run_ranks
 
 import rota
 
@@ -272,19 +269,5 @@ with rota.open("cpu", threads=1) as device, rota.Communicator.open(device) as c:
 
 
 def test_processes(pytestconfig: pytest.Config, tmp_path: Path) -> None:
-    folder: Path | None = pytestconfig.getoption("--mpi-folder")
-    mpirun = shutil.which("mpirun")
-    if folder is None or mpirun is None:
-        pytest.skip("no mpirun, or no rota for MPI")
-    environment = os.environ | {
-        "LD_LIBRARY_PATH": str(folder),
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-    }
-    # A file each: mpirun may mix what its processes print, within lines, too.
-    command = [mpirun, "-n", "2", sys.executable, "-c", PROCESS, str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert [(tmp_path / str(rank)).read_text() for rank in range(2)] == ["2 [3.0, 3.0, 3.0]"] * 2
+    run_ranks(pytestconfig, PROCESS, str(tmp_path))
+    assert [(tmp_path / str(rank)).read_text() for rank in range(RANKS)] == ["2 [3.0, 3.0, 3.0]"] * RANKS

@@ -338,102 +338,99 @@ def test_capture_asks_for_a_model() -> None:
         rota.torch.capture(lambda x: x)
 
 
-@pytest.mark.parametrize("rows", [(4, 4, 7, 4), (4, 4, 7, 4, 7, 4)])
-def test_a_parameter_that_moves_before_a_new_shape(rows: tuple[int, ...]) -> None:
-    """The plans of the shapes before had its old memory."""
+def expect_trained_alike(
+    model_of: Callable[[], Any], optimizer_of: Callable[[Any], Any], losses_of: Callable[[Any, Any], list[float]]
+) -> None:
+    """As it is, and captured. `losses_of` gets the model, and the step, which it calls."""
     found = []
     for is_captured in (False, True):
         torch.manual_seed(0)
-        model = nn.Sequential(nn.Linear(7, 9), nn.GELU(), nn.Linear(9, 7))
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+        model = model_of()
+        optimizer = optimizer_of(model.parameters())
 
-        def step(x: Any) -> Any:
-            optimizer.zero_grad()
-            loss = (model(x) - x).square().mean()
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        called = step
-        if is_captured:
-            called = rota.torch.capture(step, modules=[model], optimizers=[optimizer])
-        losses = []
-        for i, count in enumerate(rows):
-            if count == 7:
-                weight: Any = model[0].weight
-                weight.data = torch.full_like(weight, 0.01 * (1 + i))
-            losses.append(float(called(torch.randn(count, 7, generator=torch.Generator().manual_seed(i))).detach()))
-        found.append((losses, model[0].weight.detach().clone()))
-    assert found[1][0] == pytest.approx(found[0][0], abs=1e-5)
-    torch.testing.assert_close(found[1][1], found[0][1], rtol=1e-5, atol=1e-5)
-
-
-def test_parameters_that_are_frozen_and_thawed() -> None:
-    """A plan for each set of those that are trained."""
-    found = []
-    for is_captured in (False, True):
-        torch.manual_seed(0)
-        model = nn.Sequential(nn.Linear(7, 9), nn.GELU(), nn.Linear(9, 9), nn.GELU(), nn.Linear(9, 7))
-        optimizer = torch.optim.AdamW(model.parameters(), lr=0.02, eps=1e-3)
-
-        def step(x: Any) -> Any:
-            optimizer.zero_grad()
-            loss = (model(x) - x).square().mean()
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        called = step
-        if is_captured:
-            called = rota.torch.capture(step, modules=[model], optimizers=[optimizer])
-        losses = []
-        for frozen in ((), (), (), (0, 2), (0, 2), (2,), (), (4,)):
-            for i in (0, 2, 4):
-                model[i].requires_grad_(i not in frozen)
-            losses.append(float(called(X).detach()))
-        if is_captured:
-            assert isinstance(called, rota.torch.Captured) and len(called.plans) == 4
-            assert all(segment is not None for segment, _ in called.plans.values())
-        found.append((losses, model.state_dict()))
-    assert found[1][0] == pytest.approx(found[0][0], abs=1e-5)
-    for key, value in found[0][1].items():
-        torch.testing.assert_close(found[1][1][key], value, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ("AdamW", "SGD"))
-def test_a_model_by_channels_last(name: str) -> None:
-    """What lies in another order of its axes is state as it is; sizes that are no whole words are moved."""
-    found = []
-    for is_captured in (False, True):
-        torch.manual_seed(0)
-        model: Any = nn.Sequential(
-            nn.Conv2d(3, 5, 3, bias=False), nn.BatchNorm2d(5), nn.ReLU(), nn.Conv2d(5, 4, (3, 2))
-        )
-        model.to(memory_format=torch.channels_last)
-        optimizer = OPTIMIZERS[name](model.parameters())
-
-        def step(x: Any) -> Any:
+        def step(x: Any, model: Any = model, optimizer: Any = optimizer) -> Any:
             optimizer.zero_grad()
             loss = model(x).square().mean()
             loss.backward()
             optimizer.step()
             return loss
 
-        called = step
+        called: Any = step
         if is_captured:
             called = rota.torch.capture(step, modules=[model], optimizers=[optimizer])
-        losses = []
-        for i in range(5):
-            x = torch.randn(2, 3, 9, 8, generator=torch.Generator().manual_seed(i))
-            losses.append(float(called(x.contiguous(memory_format=torch.channels_last)).detach()))
-        if is_captured:
-            assert isinstance(called, rota.torch.Captured)
-            assert [segment is not None for segment, _ in called.plans.values()] == [True]
-        assert model[0].weight.stride() == (27, 1, 9, 3)
-        found.append((losses, model.state_dict()))
+        found.append((losses_of(model, called), model.state_dict()))
     assert found[1][0] == pytest.approx(found[0][0], abs=1e-5)
     for key, value in found[0][1].items():
         torch.testing.assert_close(found[1][1][key], value, rtol=1e-4, atol=1e-5)
+
+
+def small_numbers(i: int, *shape: int) -> Any:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(i))
+
+
+def plans_of(called: Any) -> list[bool]:
+    """Whether each is one; nothing of a step that is not captured."""
+    if not isinstance(called, rota.torch.Captured):
+        return []
+    return [segment is not None for segment, _ in called.plans.values()]
+
+
+@pytest.mark.parametrize("rows", [(4, 4, 7, 4), (4, 4, 7, 4, 7, 4)])
+def test_a_parameter_that_moves_before_a_new_shape(rows: tuple[int, ...]) -> None:
+    """The plans of the shapes before had its old memory."""
+
+    def losses_of(model: Any, called: Any) -> list[float]:
+        losses = []
+        for i, count in enumerate(rows):
+            if count == 7:
+                weight = model[0].weight
+                weight.data = torch.full_like(weight, 0.01 * (1 + i))
+            losses.append(float(called(small_numbers(i, count, 7)).detach()))
+        return losses
+
+    expect_trained_alike(
+        lambda: nn.Sequential(nn.Linear(7, 9), nn.GELU(), nn.Linear(9, 7)),
+        lambda parameters: torch.optim.SGD(parameters, lr=0.02, momentum=0.9),
+        losses_of,
+    )
+
+
+def test_parameters_that_are_frozen_and_thawed() -> None:
+    """A plan for each set of those that are trained."""
+
+    def losses_of(model: Any, called: Any) -> list[float]:
+        losses = []
+        for frozen in ((), (), (), (0, 2), (0, 2), (2,), (), (4,)):
+            for i in (0, 2, 4):
+                model[i].requires_grad_(i not in frozen)
+            losses.append(float(called(X).detach()))
+        assert plans_of(called) in ([], [True] * 4)
+        return losses
+
+    expect_trained_alike(
+        lambda: nn.Sequential(nn.Linear(7, 9), nn.GELU(), nn.Linear(9, 9), nn.GELU(), nn.Linear(9, 7)),
+        lambda parameters: torch.optim.AdamW(parameters, lr=0.02, eps=1e-3),
+        losses_of,
+    )
+
+
+def images() -> Any:
+    model: Any = nn.Sequential(nn.Conv2d(3, 5, 3, bias=False), nn.BatchNorm2d(5), nn.ReLU(), nn.Conv2d(5, 4, (3, 2)))
+    return model.to(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("name", ("AdamW", "SGD"))
+def test_a_model_by_channels_last(name: str) -> None:
+    """What lies in another order of its axes is state as it is; sizes that are no whole words are moved."""
+
+    def losses_of(model: Any, called: Any) -> list[float]:
+        given = [small_numbers(i, 2, 3, 9, 8).contiguous(memory_format=torch.channels_last) for i in range(5)]
+        losses = [float(called(x).detach()) for x in given]
+        assert plans_of(called) in ([], [True])
+        assert model[0].weight.stride() == (27, 1, 9, 3)
+        return losses
+
+    expect_trained_alike(images, OPTIMIZERS[name], losses_of)
 
 
 PROCESS = """

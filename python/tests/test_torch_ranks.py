@@ -1,9 +1,5 @@
 """rota.torch.capture with several ranks: each does its part of a batch, and all have what one rank has of the whole."""
 
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from processes import RANKS, run_ranks
 from torch import nn
 
 import rota
@@ -260,25 +257,6 @@ with rota.open("cpu", threads=1) as device, rota.Communicator.open(device, timeo
 
 
 def test_processes(pytestconfig: pytest.Config, tmp_path: Path) -> None:
-    folder: Path | None = pytestconfig.getoption("--mpi-folder")
-    mpirun = shutil.which("mpirun")
-    if folder is None or mpirun is None:
-        pytest.skip("no mpirun, or no rota for MPI")
-    environment = os.environ | {
-        "LD_LIBRARY_PATH": str(folder),
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-    }
-    here = str(Path(__file__).parent)
-    done = subprocess.run(
-        [mpirun, "-n", "2", sys.executable, "-c", PROCESS, here, str(tmp_path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr
-    found = [torch.load(tmp_path / str(rank)) for rank in range(2)]
+    run_ranks(pytestconfig, PROCESS, str(Path(__file__).parent), str(tmp_path))
+    found = [torch.load(tmp_path / str(rank)) for rank in range(RANKS)]
     check("clipped", [results for results, _ in found], [state for _, state in found])
