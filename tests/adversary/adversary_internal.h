@@ -192,15 +192,6 @@ void adversary_memory_fill(const adversary_memory *memory, uint8_t value, uint64
 void adversary_memory_check(adversary_device *device, const adversary_memory *memory);
 void adversary_memory_free(adversary_memory *memory);
 
-/* adversary_later.c: whether a command is a host function that ends later; begins it: running->later is set, or it has
- * failed; whether that is over; waits for it, and frees it; and of those that are left out. */
-bool adversary_is_later(const rota_exec_command *command);
-rota_status adversary_later_begin(const rota_exec_command *command, adversary_running *running);
-bool adversary_later_is_over(const adversary_running *running);
-rota_status adversary_later_end(adversary_running *running);
-void adversary_later_skip(const rota_exec_command *command);
-void adversary_later_leave_out(const rota_exec_program_desc *desc, uint32_t segment);
-
 /* adversary_timeline.c: the contract's calls ... */
 rota_status adversary_timeline_create(rota_exec_device *device, int fd, rota_exec_timeline **out_timeline);
 rota_status adversary_timeline_export(rota_exec_device *device, rota_exec_timeline *timeline, int *out_fd);

@@ -1,7 +1,7 @@
 /* Host functions that end later than they return, such as collectives. One that has begun keeps nothing else of its
  * work, of others or of the device from beginning, however many there are: on the rank that it waits for, those may
  * come first that come last here. What has ended is noticed some time after. */
-#include "tests/adversary/adversary_internal.h"
+#include "tests/adversary/adversary_later.h"
 
 #include <stdio.h>
 #include <stdlib.h>

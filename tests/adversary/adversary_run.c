@@ -1,6 +1,7 @@
 /* The adversarial executor's thread: starts works whose waits are met, and runs their commands one piece at a
  * time in an order drawn from the seed. */
 #include "tests/adversary/adversary_internal.h"
+#include "tests/adversary/adversary_later.h"
 
 #include <stdio.h>
 #include <stdlib.h>

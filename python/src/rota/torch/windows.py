@@ -185,9 +185,7 @@ def convolution_backward(
 # ---- Pooling ----
 
 
-def pooled(
-    x: Any, window: Sequence[int], stride: Sequence[int], padding: Any, dilation: Any = 1, last: bool = False
-) -> dict[str, Any]:
+def pooled(x: Any, window: Sequence[int], stride: Sequence[int], padding: Any, dilation: Any = 1) -> dict[str, Any]:
     """The options that pools of all kinds have."""
     if x.dim() != 4:
         raise NotLowered
@@ -196,7 +194,6 @@ def pooled(
         return (value, value) if isinstance(value, int) else pair(value, 2, 1)
 
     options: dict[str, Any] = {"window": both(window), "stride": both(stride or window), "padding": both(padding)}
-    options |= {"channels_last": True} if last else {}
     return options if dilation == 1 else {**options, "dilation": both(dilation)}
 
 
@@ -215,9 +212,9 @@ def max_pool(
     real(x)
     y, index = results
     last = lies_last(s, x, y, index)
-    options = pooled(x, window, stride, padding, dilation, last)
+    options = pooled(x, window, stride, padding, dilation)
     out = plane(s.write(y), last), plane(s.write(index), last)
-    ops.max_pool2d(plane(s.read(x), last), **options, ceil_mode=ceil_mode, out=out)
+    ops.max_pool2d(plane(s.read(x), last), **options, ceil_mode=ceil_mode, channels_last=last, out=out)
 
 
 @lowers(aten.max_pool2d_with_indices_backward.default)
@@ -285,12 +282,13 @@ def avg_pool(
     last = lies_last(s, x, y)
     if divisor is not None:
         raise NotLowered
-    options = pooled(x, window, stride, padding, last=last)
+    options = pooled(x, window, stride, padding)
     ops.avg_pool2d(
         plane(s.read(x), last),
         **options,
         ceil_mode=ceil_mode,
         exclude_padding=not count_include_pad,
+        channels_last=last,
         out=plane(s.write(y), last),
     )
 
@@ -313,13 +311,14 @@ def avg_pool_backward(
     last = lies_last(s, dy, dx)
     if divisor is not None:
         raise NotLowered
-    options = pooled(x, window, stride, padding, last=last)
+    options = pooled(x, window, stride, padding)
     ops.avg_pool2d_backward(
         plane(s.read(dy), last),
         (x.shape[2], x.shape[3]),
         **options,
         ceil_mode=ceil_mode,
         exclude_padding=not count_include_pad,
+        channels_last=last,
         out=plane(s.write(dx), last),
     )
 
