@@ -2,9 +2,8 @@
 """PyTorch's best time for one training step of GPT-2, which rota's is held against.
 
     bench/gpt2_torch_step.py --data TOKENS.bin [--batch 32] [--modes reduce-overhead,max-autotune]
-        [--vocabularies 50257,50304]
-                             [--attentions flash,cudnn] [--steps 40] [--out FILE.json]
-                             [--train-gpt build/examples/train_gpt]
+                             [--vocabularies 50257,50304] [--attentions flash,cudnn] [--steps 40] [--out FILE.json]
+                             [--ranks 1] [--train-gpt build/examples/train_gpt]
 
 The model is GPT-2 as llm.c and train_gpt --arch gpt2 have it: learned positions, norms before attention and before the
 feed-forward part, GELU by tanh, the token table tied to the head, biases everywhere but in the head. Weights are f32,
@@ -16,12 +15,16 @@ Each variant runs in a process of its own, and nothing on the host waits between
 from its beginning to the next one's; reported are the median, the least and the most of the later two thirds of the
 steps, and the most memory PyTorch reserved. A variant counts only if its losses are finite, and its first is within
 5 % of the logarithm of the vocabulary and its last below the first. With --train-gpt rota takes the same number of
-steps on the same tokens in the same call. Skips (77) without PyTorch or a CUDA device.
+steps on the same tokens in the same call. With --ranks N, PyTorch's is DistributedDataParallel over NCCL, N processes
+with a GPU and a batch each, compiled as its guide has it (the wrapped model, so that its buckets are reduced beside the
+backward pass), and train_gpt gets --ranks N; the times are the first rank's. Skips (77) without PyTorch or so many CUDA
+devices.
 """
 import argparse
 import json
 import math
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -33,8 +36,7 @@ def parse():
     parser.add_argument("--data", required=True,
                         help="tokens of 16 bits after a header of 256 words, as llm.c writes them")
     for name, value in (("batch", 32), ("block", 1024), ("layers", 12), ("heads", 12), ("dim", 768), ("vocab", 50257),
-                        ("steps", 40),
-                        ("seed", 1337)):
+                        ("steps", 40), ("seed", 1337), ("ranks", 1)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--modes", default="reduce-overhead,max-autotune", help="of torch.compile; eager: not compiled")
     parser.add_argument("--vocabularies", default="50257,50304")
@@ -100,6 +102,8 @@ def make_model(o, padded, attention):
 def run_variant(o, mode, padded, attention):
     import numpy as np
     import torch
+    rank = int(os.environ.get("RANK", 0))
+    torch.cuda.set_device(rank)
     torch.set_float32_matmul_precision("high")
     tokens = torch.from_numpy(np.fromfile(o.data, dtype=np.uint16)[512:].astype(np.int64)).cuda()
     model = make_model(o, padded, attention).cuda().train()
@@ -107,9 +111,15 @@ def run_variant(o, mode, padded, attention):
                "weight_decay": 0.1 if decays else 0.0}
               for decays in (True, False)]
     optimizer = torch.optim.AdamW(groups, lr=torch.tensor(o.lr, device="cuda"), betas=(0.9, 0.95), eps=1e-8, fused=True)
-    step_of = model if mode == "eager" else torch.compile(model, mode=mode, dynamic=False, fullgraph=True)
+    wrapped = model
+    if o.ranks > 1:
+        torch.distributed.init_process_group("nccl", device_id=torch.device("cuda", rank))
+        wrapped = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank], gradient_as_bucket_view=True)
+    step_of = wrapped
+    if mode != "eager":
+        step_of = torch.compile(wrapped, mode=mode, dynamic=False, fullgraph=o.ranks == 1)
     offsets = torch.arange(o.block + 1, device="cuda")
-    generator = torch.Generator(device="cuda").manual_seed(o.seed)
+    generator = torch.Generator(device="cuda").manual_seed(o.seed + rank)
     marks, losses = [torch.cuda.Event(enable_timing=True) for _ in range(o.steps + 1)], []
     for step in range(o.steps):
         marks[step].record()
@@ -129,6 +139,8 @@ def run_variant(o, mode, padded, attention):
     losses = [loss.item() for loss in losses]
     late = times[len(times) // 3:]
     ok = all(map(math.isfinite, losses)) and abs(losses[0] / math.log(o.vocab) - 1) < 0.05 and losses[-1] < losses[0]
+    if o.ranks > 1:
+        torch.distributed.destroy_process_group()
     print(json.dumps({"mode": mode, "vocabulary": padded, "attention": attention, "median_ms": statistics.median(late),
                       "min_ms": min(late), "max_ms": max(late), "reserved_mib": torch.cuda.max_memory_reserved() >> 20,
                       "first_loss": losses[0], "last_loss": losses[-1], "checked": ok, "torch": torch.__version__}))
@@ -144,6 +156,8 @@ def run_rota(o):
                    "--grad-clip", 1, "--warmup", 1, "--schedule", "constant", "--log", log]
         for name in ("batch", "block", "layers", "heads", "dim", "vocab", "seed"):
             command += [f"--{name}", getattr(o, name)]
+        if o.ranks > 1:
+            command += ["--ranks", o.ranks]
         done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True)
         if done.returncode:
@@ -156,6 +170,24 @@ def run_rota(o):
     return {"mode": "rota", "device": o.device, "median_ms": statistics.median(late), "min_ms": min(late),
             "max_ms": max(late),
             "first_loss": losses[0], "last_loss": losses[-1], "checked": ok}
+
+
+def run_ranks(o, variant):
+    """What the first of the ranks prints, or the error of one that failed."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = []
+    for rank in range(o.ranks):
+        environment = os.environ | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(o.ranks),
+                                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        started.append(subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--variant", variant],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment))
+    said = [process.communicate() for process in started]
+    for process, (_, error) in zip(started, said):
+        if process.returncode:
+            raise RuntimeError((error.strip().splitlines() or ["no message"])[-1])
+    return json.loads(said[0][0].strip().splitlines()[-1])
 
 
 def describe(row):
@@ -175,8 +207,8 @@ def main():
     except ImportError as error:
         print(f"skipped: {error}")
         sys.exit(77)
-    if not torch.cuda.is_available():
-        print("skipped: PyTorch sees no CUDA device")
+    if torch.cuda.device_count() < o.ranks:
+        print(f"skipped: PyTorch sees {torch.cuda.device_count()} CUDA devices, {o.ranks} are asked for")
         sys.exit(77)
     if o.variant:
         mode, padded, attention = o.variant.split(":")
@@ -187,28 +219,24 @@ def main():
         rows.append(run_rota(o))
         print(describe(rows[-1]), flush=True)
     for mode in o.modes.split(","):
-        for padded in o.vocabularies.split(","):
+        for padded in map(int, o.vocabularies.split(",")):
             for attention in o.attentions.split(","):
-                done = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--variant",
-                                       f"{mode}:{padded}:{attention}"],
-                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                if done.returncode:
-                    last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-                    rows.append({"mode": mode, "vocabulary": int(padded), "attention": attention, "error": last,
+                try:
+                    rows.append(run_ranks(o, f"{mode}:{padded}:{attention}"))
+                except RuntimeError as error:
+                    rows.append({"mode": mode, "vocabulary": padded, "attention": attention, "error": str(error),
                                  "checked": False})
-                else:
-                    rows.append(json.loads(done.stdout.strip().splitlines()[-1]))
                 print(describe(rows[-1]), flush=True)
     rivals = [row for row in rows if row["checked"] and row["mode"] != "rota"]
     if rivals:
         best = min(rivals, key=lambda row: row["median_ms"])
-        print(f"PyTorch {best['torch']}'s best at batch {o.batch}: {describe(best)}")
+        print(f"PyTorch {best['torch']}'s best at batch {o.batch} on {o.ranks} GPUs: {describe(best)}")
         if rows[0]["mode"] == "rota" and rows[0]["checked"]:
             print(f"rota's step over PyTorch's best: {rows[0]['median_ms'] / best['median_ms']:.3f}")
     if o.out:
         with open(o.out, "w") as file:
-            json.dump({"batch": o.batch, "block": o.block, "layers": o.layers, "dim": o.dim, "rows": rows}, file,
-                      indent=1)
+            sizes = {name: getattr(o, name) for name in ("ranks", "batch", "block", "layers", "dim")}
+            json.dump(sizes | {"rows": rows}, file, indent=1)
     sys.exit(0 if rivals and all(row["checked"] for row in rows if row["mode"] == "rota") else 1)
 
 
