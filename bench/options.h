@@ -63,6 +63,12 @@ typedef struct option_table {
             "save each graph that is compiled to a file there, with what its buffers hold, for "             \
             "rota-bench run"                                                                                 \
     }
+#define OPTION_ROW_PROFILE(variable)                                                                         \
+    {                                                                                                        \
+        "--profile", OPTION_FLAG, &(variable), NULL, 0, 0, false,                                            \
+            "print at the end what a step takes by kind of node, the share of the device's peaks that each " \
+            "reaches, and what bounds it"                                                                    \
+    }
 /* Of the runtime's options: what --capture asks for. */
 #define OPTION_CAPTURED(variable)                                                                            \
     .compiled = (variable) ? rota_capture_contents : NULL, .compiled_user = (void *)(uintptr_t)(variable)

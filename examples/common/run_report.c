@@ -38,13 +38,14 @@ static bool can_be_written(const char *path) {
 }
 
 run_report *run_report_create(const run_report_options *options) {
-    if (!can_be_written(options->path)) return NULL;
+    if (options->path && !can_be_written(options->path)) return NULL;
     run_report *report = calloc(1, sizeof *report);
     if (!report) {
         fprintf(stderr, "no memory for a report\n");
         return NULL;
     }
     report->path = options->path;
+    report->prints = options->prints;
     report->title = copy_text(options->title ? options->title : "run");
     report->rate = copy_text(options->rate ? options->rate : "rate");
     report->unit = copy_text(options->unit ? options->unit : "step");
@@ -140,6 +141,16 @@ void run_report_follow_upload(run_report *report, const char *name, uint64_t beg
 
 /* ---- The plan ---- */
 
+const char *run_report_kind_name(rota_plan_command_kind kind) {
+    static const char *const names[] = {
+        [ROTA_PLAN_KERNEL] = "kernel",     [ROTA_PLAN_COPY] = "copy",
+        [ROTA_PLAN_FILL] = "fill",         [ROTA_PLAN_HOST] = "host function",
+        [ROTA_PLAN_UPLOAD] = "upload",     [ROTA_PLAN_READ_BACK] = "read back",
+        [ROTA_PLAN_TRANSFER] = "transfer", [ROTA_PLAN_CONDITIONAL] = "conditional",
+    };
+    return names[kind];
+}
+
 static void say_untimed(run_report *report, const char *why) {
     char *copy = copy_text(why);
     if (!copy) return;
@@ -169,6 +180,18 @@ rota_status run_report_take_plan(run_report *report, rota_plan *plan) {
     else
         say_untimed(report, rota_last_error());
     return ROTA_OK;
+}
+
+bool run_report_end(run_report *report, rota_runtime *runtime, rota_device *device) {
+    run_report_measure(report, runtime, device);
+    if (report->prints && run_report_print_profile(report, stdout) != ROTA_OK) {
+        fprintf(stderr, "%s\n", rota_last_error());
+        return false;
+    }
+    if (!report->path) return true;
+    if (!run_report_write(report, device)) return false;
+    printf("the report is in %s\n", report->path);
+    return true;
 }
 
 bool run_report_has_times(const run_report *report) {

@@ -4,18 +4,20 @@
 #ifndef ROTA_EXAMPLES_COMMON_RUN_REPORT_H
 #define ROTA_EXAMPLES_COMMON_RUN_REPORT_H
 
+#include <stdio.h>
 #include "rota.h"
 
 typedef struct run_report run_report;
 
 typedef struct run_report_options {
-    const char *path;  /* where it will be; borrowed */
+    const char *path;  /* where it will be; borrowed; NULL: it is only printed */
     const char *title; /* these are copied */
     const char *rate;  /* what run_report_step.rate counts: "tokens per second" */
     const char *unit;  /* what run_report_step.step counts: NULL: "step" */
     int argc;          /* the command line, to be shown */
     char **argv;
     uint64_t persistent_bytes; /* weights, optimizer state; 0: not said */
+    bool prints;               /* a step's time by kind of node, at the end */
 } run_report_options;
 
 typedef struct run_report_step {
@@ -49,7 +51,16 @@ bool run_report_has_times(const run_report *report);
  * Part of a second to some. What can't be measured is said in the report. */
 void run_report_measure(run_report *report, rota_runtime *runtime, rota_device *device);
 
+/* A step's time by kind of node, one line each: how many, their time, the rates that they reach and the share of the
+ * device's peaks, and what bounds them. After run_report_take_plan; the shares after run_report_measure. Where there
+ * are no times, a line that says why. OUT_OF_MEMORY. */
+rota_status run_report_print_profile(const run_report *report, FILE *file);
+
 /* Writes the file, under a temporary name that is then renamed. False, with a sentence on stderr. */
 bool run_report_write(run_report *report, rota_device *device);
+
+/* After the run: run_report_measure, what is to be printed goes to stdout, and the file is written, and said to be.
+ * False, with a sentence on stderr. */
+bool run_report_end(run_report *report, rota_runtime *runtime, rota_device *device);
 
 #endif

@@ -31,6 +31,7 @@ typedef struct run_report_peaks {
 
 struct run_report {
     const char *path;
+    bool prints;
     char *title, *rate, *unit, *command;
     uint64_t persistent_bytes;
     run_report_point points[RUN_REPORT_POINTS], open;
@@ -48,5 +49,7 @@ struct run_report {
     char *untimed; /* why not */
     run_report_peaks peaks;
 };
+
+const char *run_report_kind_name(rota_plan_command_kind kind);
 
 #endif

@@ -76,12 +76,6 @@ static uint32_t text_index(text_table *table, const char *text) {
     return table->entries[entry] - 1;
 }
 
-static const char *kind_name(rota_plan_command_kind kind) {
-    static const char *const names[] = {"kernel", "copy",      "fill",    "host function",
-                                        "upload", "read back", "transfer"};
-    return names[kind];
-}
-
 /* Microseconds since the run's replay was submitted. */
 static void put_time(FILE *file, const run_report *report, uint64_t ns) {
     fprintf(file, "%.3f", ((double)ns - (double)report->replay.submitted_ns) / 1e3);
@@ -90,7 +84,7 @@ static void put_time(FILE *file, const run_report *report, uint64_t ns) {
 static void put_command(FILE *file, const run_report *report, text_table *table, uint64_t i) {
     const rota_plan_command *c = &report->commands[i];
     fprintf(file, "%s[%u,\"%s\",%d,%u,%u,%u,%" PRIu64 ",%" PRIu64 ",", i ? ",\n" : "",
-            text_index(table, c->name), kind_name(c->kind),
+            text_index(table, c->name), run_report_kind_name(c->kind),
             c->kernel ? (int)text_index(table, c->kernel->name) : -1, c->queue, c->segment, c->batch,
             c->read_bytes, c->written_bytes);
     put_number(file, c->work);

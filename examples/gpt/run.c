@@ -162,10 +162,7 @@ static int write_report(gpt_trainer *t) {
              t->train.rows * t->ranks.groups, t->train.micro_batches, c->dropout, s->seed);
     run_report_add_fact(t->report, "A step's batch", text);
     run_report_add_fact(t->report, "Text", s->source.data);
-    run_report_measure(t->report, t->model.runtime, t->model.device);
-    if (!run_report_write(t->report, t->model.device)) return EXIT_BAD_ARGUMENT;
-    printf("the report is in %s\n", s->report);
-    return EXIT_GOOD;
+    return run_report_end(t->report, t->model.runtime, t->model.device) ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
 }
 
 static int begin_training(gpt_trainer *t) {
@@ -176,10 +173,10 @@ static int begin_training(gpt_trainer *t) {
         t->meter.first_step = t->progress.step + 1;
         return code;
     }
-    if (s->report) {
-        t->report = run_report_create(&(run_report_options){s->report, "GPT on text", "tokens per second",
-                                                            NULL, s->argc, s->argv,
-                                                            t->model.element_count * 3 * sizeof(float)});
+    if (s->report || s->profile) {
+        t->report = run_report_create(
+            &(run_report_options){s->report, "GPT on text", "tokens per second", NULL, s->argc, s->argv,
+                                  t->model.element_count * 3 * sizeof(float), s->profile});
         if (!t->report) return EXIT_BAD_ARGUMENT;
     }
     return gpt_meter_open(&t->meter, s->log, s->tensorboard, s->resume != NULL, t->progress.step + 1,
@@ -215,7 +212,7 @@ static void describe_times(const gpt_rank_times *times, char *text, size_t capac
     const int length = snprintf(text, capacity, "%.2f ms a step", (double)times->step_ms);
     if (times->communication_ms < 0)
         snprintf(text + length, capacity - (size_t)length,
-                 "; communication is measured on --device cpu, and with --report");
+                 "; communication is measured on --device cpu, with --report and with --profile");
     else
         snprintf(text + length, capacity - (size_t)length,
                  "; in the last one %.2f ms of computation, %.2f ms of communication, %.0f %% of it hidden",
@@ -335,7 +332,8 @@ static rota_runtime_options runtime_options(const gpt_settings *s, uint32_t rank
     /* Nodes' times cost a GPU more than a CPU, and say how much of the communication is hidden. */
     const bool timed = ranks > 1 && s->device && strcmp(s->device, "cpu") == 0;
     /* Another rank that does not come is found out before the device that waits for it. */
-    return ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report || timed, .debug_names = s->debug_names,
+    return ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report || s->profile || timed,
+                                .debug_names = s->debug_names,
                                 .timeout_ns = ranks > 1 ? timeout_ns + timeout_ns / 2 : timeout_ns,
                                 .memory_limit_bytes = s->memory_limit, OPTION_CAPTURED(s->capture));
 }
@@ -406,10 +404,20 @@ done:
 }
 
 static uint64_t settings_hash(const gpt_settings *s) {
-    const uint64_t numbers[] = {
-        s->iters,    s->warmup,         s->eval_interval,      s->eval_iters,       s->seed,
-        s->patience, s->no_fuse,        s->shard_optimizer,    s->shard_parameters, s->tensor_parallel,
-        s->find_nan, s->report != NULL, (uint64_t)s->schedule, s->source.block};
+    const uint64_t numbers[] = {s->iters,
+                                s->warmup,
+                                s->eval_interval,
+                                s->eval_iters,
+                                s->seed,
+                                s->patience,
+                                s->no_fuse,
+                                s->shard_optimizer,
+                                s->shard_parameters,
+                                s->tensor_parallel,
+                                s->find_nan,
+                                s->report || s->profile,
+                                (uint64_t)s->schedule,
+                                s->source.block};
     const double rates[] = {s->lr, s->min_lr};
     uint64_t hash = gpt_hash(GPT_HASH_BEGIN, numbers, sizeof numbers);
     hash = gpt_hash(hash, rates, sizeof rates);

@@ -71,7 +71,7 @@ static rota_status submit(gpt_trainer *t) {
 static bool is_reported(const gpt_trainer *t, uint64_t step) {
     enum { WARM = 8 };
     /* The same on all ranks, of which one has a report. */
-    const bool waits = t->ranks.communicator ? t->settings->report && !t->reported
+    const bool waits = t->ranks.communicator ? (t->settings->report || t->settings->profile) && !t->reported
                                              : t->report && !run_report_has_times(t->report);
     return waits && step + 1 - t->meter.first_step >= WARM && !pauses_after(t->settings, step);
 }

@@ -27,7 +27,7 @@ typedef struct gpt_settings {
     int argc; /* the command line, for the report */
     char **argv;
     const char *generate; /* what the text begins with, or ""; NULL: training */
-    bool find_nan, no_fuse, shard_optimizer, shard_parameters, host_loop;
+    bool find_nan, profile, no_fuse, shard_optimizer, shard_parameters, host_loop;
     int schedule, weights_dtype, packing;
     uint64_t iters, warmup, eval_interval, eval_iters, seed, sample, patience, memory_limit;
     uint64_t timeout;         /* seconds in which a device, or another rank, may get no further */
@@ -60,7 +60,7 @@ typedef struct gpt_trainer {
     gpt_plan train, loss;
     gpt_progress progress;
     gpt_meter meter;
-    run_report *report;                   /* --report; else NULL */
+    run_report *report;                   /* --report, --profile; else NULL */
     random_state random_after[GPT_TURNS]; /* the generator when a turn's batch had been drawn */
     uint64_t submitted, sent;             /* steps; sent: their batches */
     uint64_t skipped;                     /* steps whose gradients overflowed f16 */

@@ -301,6 +301,7 @@ int main(int argc, char **argv) {
         OPTION_ROW_CAPTURE(s.capture),
         {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false,
          "write there a page with curves and times"},
+        OPTION_ROW_PROFILE(s.profile),
     };
     const option_table table = {
         program,

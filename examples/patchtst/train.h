@@ -16,7 +16,7 @@
 typedef struct patchtst_settings {
     const char *device, *checkpoint, *resume, *log, *tensorboard, *report, *trace, *capture;
     plan_pictures pictures;
-    bool debug_names;
+    bool debug_names, profile;
     int argc; /* the command line, for the report */
     char **argv;
     uint64_t epochs, seed, memory_limit;
@@ -36,7 +36,7 @@ typedef struct patchtst_trainer {
     event_file events;
     FILE *log;
     long log_end;       /* end of the last whole line */
-    run_report *report; /* --report; else NULL */
+    run_report *report; /* --report, --profile; else NULL */
 } patchtst_trainer;
 
 /* Mean squared and mean absolute error over all windows of a part. */

@@ -88,23 +88,21 @@ static int run(const patchtst_settings *s) {
     if (code == EXIT_GOOD)
         code = report_open(
             program, s->device,
-            &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report, .debug_names = s->debug_names,
-                                  .timeout_ns = s->timeout * 1000000000u,
+            &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report || s->profile,
+                                  .debug_names = s->debug_names, .timeout_ns = s->timeout * 1000000000u,
                                   .memory_limit_bytes = s->memory_limit, OPTION_CAPTURED(s->capture)),
             &opened);
     if (code == EXIT_GOOD) code = prepare(&t, &opened);
-    if (code == EXIT_GOOD && s->report) {
-        t.report = run_report_create(
-            &(run_report_options){s->report, "PatchTST", "windows per second", "epoch", s->argc, s->argv,
-                                  (t.model.weight_count * 3 + t.model.statistic_count) * sizeof(float)});
+    if (code == EXIT_GOOD && (s->report || s->profile)) {
+        t.report = run_report_create(&(run_report_options){
+            s->report, "PatchTST", "windows per second", "epoch", s->argc, s->argv,
+            (t.model.weight_count * 3 + t.model.statistic_count) * sizeof(float), s->profile});
         if (!t.report) code = EXIT_BAD_ARGUMENT;
     }
     if (code == EXIT_GOOD) code = patchtst_train(&t);
     if (code == EXIT_GOOD && t.report) {
         run_report_add_fact(t.report, "Data", s->source.path);
-        run_report_measure(t.report, opened.runtime, opened.device);
-        if (!run_report_write(t.report, opened.device)) code = EXIT_BAD_ARGUMENT;
-        if (code == EXIT_GOOD) printf("the report is in %s\n", s->report);
+        if (!run_report_end(t.report, opened.runtime, opened.device)) code = EXIT_BAD_ARGUMENT;
     }
     if (code == EXIT_GOOD && s->trace) REPORT_TRY(rota_plan_write_trace(t.train.plan, s->trace));
 done:
@@ -187,6 +185,7 @@ int main(int argc, char **argv) {
         OPTION_ROW_CAPTURE(s.capture),
         {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false,
          "write there a page with curves and times"},
+        OPTION_ROW_PROFILE(s.profile),
         {"--tensorboard", OPTION_STRING, &s.tensorboard, "DIR", 0, 0, false,
          "write the same there for TensorBoard"},
         {"--log", OPTION_OUTPUT, &s.log, "FILE.jsonl", 0, 0, false,

@@ -22,6 +22,25 @@ expect 0 'the report is in run.html' "$train" "${small[@]}" --iters 20 --eval-in
 expect 0 'the report is in one.html' "$train" "${small[@]}" --iters 1 --eval-iters 0 --report one.html
 absent ./.rota-*.tmp
 
+expect 0 'bound by' "$train" "${small[@]}" --iters 12 --eval-iters 0 --profile
+python3 - output <<'PY' || failures=$((failures + 1))
+import re, sys
+lines = open(sys.argv[1]).read().splitlines()
+first = next(i for i, line in enumerate(lines) if line.startswith("a step by kind of node"))
+last = next(i for i, line in enumerate(lines) if line.startswith("all "))
+rows = [re.fullmatch(r"(.{30}) +(\d+) +([\d.]+) +([\d.]+) %.* (latency|memory|arithmetic|neither|-)", line)
+        for line in lines[first + 1:last + 1]]
+assert all(rows), lines[first:last + 1]
+nodes, times, shares = ([float(row[i]) for row in rows] for i in (2, 3, 4))
+assert len(rows) > 8 and max(map(len, lines[first:last + 1])) <= 100
+assert sum(nodes[:-1]) == nodes[-1] > 20
+assert abs(sum(times[:-1]) - times[-1]) < 0.001 * len(rows) and times[:-2] == sorted(times[:-2], reverse=True)
+assert abs(sum(shares[:-1]) - 100) < 0.1 * len(rows) and shares[-1] == 100
+assert any(row[1].strip() == "matmul" for row in rows)
+assert re.search(r"the step took [\d.]+ ms", lines[last + 1]) and "peaks, as measured" in lines[last + 2]
+PY
+expect 0 "a step by kind of node" "$train" "${small[@]}" --iters 3 --eval-iters 0 --ranks 2 --profile
+
 python3 - run.html one.html <<'PY' || failures=$((failures + 1))
 import html.parser, json, sys
 
