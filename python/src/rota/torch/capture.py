@@ -32,8 +32,8 @@ LOG = logging.getLogger("rota.torch")
 PLANS_MAX = 16
 
 
-# PyTorch traces in one thread of a process at a time. Steps that run as they are meanwhile, and may wait for one another
-# as ranks, are not kept.
+# PyTorch traces in one thread of a process at a time. Steps that run as they are meanwhile, and may wait for one
+# another as ranks, are not kept.
 tracing = threading.Lock()
 
 

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# rota-bench gpt2: train_gpt's side on the CPU; PyTorch's by a stand-in for python3, which is given the script and its
+# options as the real one is.
+# test_gpt2.sh BUILD_DIR
+set -euo pipefail
+bench=$1/bench/rota-bench
+here=$(dirname "$(readlink -f "$0")")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+failures=0
+. "$here/cli_support.sh"
+export TMPDIR=$work
+small=(--device cpu --layers 1 --heads 2 --dim 16 --block 16 --vocab 96 --steps 9)
+
+expect 1 "heads 3 does not divide --dim 16" "$bench" gpt2 "${small[@]}" --heads 3
+expect 1 "'4,,2' is no list" "$bench" gpt2 "${small[@]}" --batch 4,,2
+expect 1 "'0' is no list" "$bench" gpt2 "${small[@]}" --batch 0
+expect 1 "'nowhere' can't be started: --train-gpt" "$bench" gpt2 "${small[@]}" --train-gpt nowhere
+expect 1 "ended with 1 at batch 4" "$bench" gpt2 "${small[@]}" --data nowhere.bin
+expect 0 '^\| 8 \| rota \| [0-9.]+ \|' "$bench" gpt2 "${small[@]}" --batch 2,8 --out one.json
+absent rota-gpt2-*
+
+mkdir bin
+cat >bin/python3 <<'PYTHON'
+#!/bin/sh
+# gpt2_torch_step.py's last lines: the losses of the fastest don't count.
+[ -z "$NO_TORCH" ] || exit 77
+grep -q "PyTorch's best time for one training step of GPT-2" "$1" || exit 1
+while [ $# -gt 0 ]; do
+  case $1 in
+  --out) out=$2 ;;
+  --batch) batch=$2 ;;
+  --vocabularies) padded=$2 ;;
+  --ranks) ranks=$2 ;;
+  esac
+  shift
+done
+row='"vocabulary": '$padded', "attention": "cudnn", "min_ms": 1, "max_ms": 3, "first_loss": 4.6, "last_loss": 4.5'
+cat >"$out" <<END
+{"ranks": $ranks, "batch": $batch, "rows": [{"mode": "a", $row, "median_ms": 1.5, "checked": false},
+ {"mode": "b", $row, "median_ms": 4.0, "checked": true}, {"mode": "c", $row, "median_ms": 2.0, "checked": true}]}
+END
+PYTHON
+chmod +x bin/python3
+PATH=$work/bin:$PATH expect 0 'PyTorch c, cudnn, 128 \| 2.000 \|' "$bench" gpt2 "${small[@]}" --batch 2 --against torch \
+  --out both.json
+NO_TORCH=1 PATH=$work/bin:$PATH expect 0 'nothing to compare with' "$bench" gpt2 "${small[@]}" --batch 2 \
+  --against torch
+python3 - <<'PY' || failures=$((failures + 1))
+import json
+one, both = (json.load(open(name))["rows"] for name in ("one.json", "both.json"))
+assert [(row["batch"], row["name"]) for row in one] == [(2, "rota"), (8, "rota")], one
+for row in one:
+    assert row["least_ms"] <= row["median_ms"] <= row["most_ms"] and row["checked"], row
+    assert row["last_loss"] < row["first_loss"] < 5, row
+assert [(row["batch"], row["name"]) for row in both] == [(2, "rota"), (2, "PyTorch c, cudnn, 128")], both
+PY
+absent rota-gpt2-*
+[ "$failures" -eq 0 ]
