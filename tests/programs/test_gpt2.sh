@@ -43,8 +43,8 @@ cat >"$out" <<END
 END
 PYTHON
 chmod +x bin/python3
-PATH=$work/bin:$PATH expect 0 'PyTorch c, cudnn, 128 \| 2.000 \|' "$bench" gpt2 "${small[@]}" --batch 2 --against torch \
-  --out both.json
+PATH=$work/bin:$PATH expect 0 'PyTorch c, cudnn, 128 \| 2.000 \|' "$bench" gpt2 "${small[@]}" --batch 2 \
+  --against torch --out both.json
 NO_TORCH=1 PATH=$work/bin:$PATH expect 0 'nothing to compare with' "$bench" gpt2 "${small[@]}" --batch 2 \
   --against torch
 python3 - <<'PY' || failures=$((failures + 1))
