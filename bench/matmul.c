@@ -39,7 +39,7 @@ typedef struct settings {
     bool compare;
     plan_pictures pictures;
     const char *trace, *capture;
-    bool debug_names;
+    bool debug_names, why;
 } settings;
 
 typedef struct check {
@@ -55,6 +55,7 @@ typedef struct products {
     rota_graph *graph;
     rota_plan *plan;
     double record_ms;
+    rota_node first; /* of the graph's nodes */
 } products;
 
 /* x <- 1664525 x + 1013904223 mod 2^32; the value is 2 x / 2^32 - 1, rounded to the dtype. */
@@ -99,6 +100,7 @@ static rota_status record(products *p, rota_dtype dtype) {
         if (status == ROTA_OK)
             status = rota_tensor_of(p->c[s], 0, dtype, ROTA_SHAPE(p->shape.m, p->shape.n), &c);
         if (status == ROTA_OK) status = rota_op_matmul_into(tape, a, b, false, false, c);
+        if (status == ROTA_OK && i == 0) status = rota_recorder_last_node(recorder, &p->first);
     }
     rota_tape_destroy(tape);
     rota_recorder_close(recorder);
@@ -356,6 +358,24 @@ static void add_row(cJSON *rows, const shape *of, const timing *t) {
            "", t->record_ms, t->submit_us, t->stats.barriers, t->replays);
 }
 
+/* What the products run by and why, below the row and in it. They are all alike. */
+static rota_status explain(const products *p, cJSON *rows) {
+    uint64_t length;
+    ROTA_TRY(rota_plan_explain_kernel(p->plan, p->first, NULL, 0, &length));
+    char *text = malloc(length + 1);
+    if (!text) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a text of %" PRIu64 " bytes", length);
+    const rota_status status = rota_plan_explain_kernel(p->plan, p->first, text, length + 1, NULL);
+    if (status == ROTA_OK) {
+        for (const char *line = text, *end; *line; line = *end ? end + 1 : end) {
+            end = line + strcspn(line, "\n");
+            printf("    %.*s\n", (int)(end - line), line);
+        }
+        cJSON_AddStringToObject(cJSON_GetArrayItem(rows, cJSON_GetArraySize(rows) - 1), "why", text);
+    }
+    free(text);
+    return status;
+}
+
 static int time_shape(const settings *s, const opened_device *opened, const shape *of, cJSON *rows,
                       check *result) {
     int code = EXIT_GOOD;
@@ -384,6 +404,7 @@ static int time_shape(const settings *s, const opened_device *opened, const shap
     for (uint64_t set = 0; set < p.sets && code == EXIT_GOOD; set++)
         REPORT_TRY(check_set(&p, s->dtype, set, SAMPLED_ROWS, s->atol, s->rtol, result));
     if (code == EXIT_GOOD) add_row(rows, of, &t);
+    if (code == EXIT_GOOD && s->why) REPORT_TRY(explain(&p, rows));
     if (code == EXIT_GOOD) REPORT_TRY(plan_pictures_write(&s->pictures, p.plan));
     if (code == EXIT_GOOD && s->trace) REPORT_TRY(rota_plan_write_trace(p.plan, s->trace));
 done:
@@ -473,6 +494,8 @@ int bench_matmul(int argc, char **argv) {
         {"--check-rtol", OPTION_REAL, &s.rtol, "X", 0, 1e6, false, "and relative to what is right"},
         {"--compare", OPTION_CHOICE, &compare, "torch", 0, 0, false,
          "time PyTorch in between, on the same operands"},
+        {"--why", OPTION_FLAG, &s.why, NULL, 0, 0, false,
+         "say what each product runs by, and why: what was measured, what was left out"},
         OPTION_ROWS_PICTURES(s.pictures),
         OPTION_ROW_TRACE(s.trace),
         OPTION_ROW_DEBUG_NAMES(s.debug_names),

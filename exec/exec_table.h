@@ -158,6 +158,8 @@ struct rota_exec_device {
     rota_locality locality;  /* threads that serve it are near it, and the host's memory that it works on */
     const void *application; /* handle of the application's device that it is; NULL: of one that rota made */
     const rota_cuda_target *cuda; /* what CUDA kernels are chosen by; NULL on other devices */
+    const rota_cuda_target
+        *images; /* what CUDA images are chosen by on a Vulkan device that launches them, else NULL */
 };
 
 /* The kernel whose cuda part a node of `kernel` runs on a device: asked in the same way by who compiles a

@@ -79,6 +79,14 @@ static inline uint32_t rota_kernel_parts(const rota_kernel *kernel, rota_exec_ki
     return kernel->parts ? kernel->parts(kind, params, operand_bytes, slot_mask, target, out_parts) : 0;
 }
 
+/* False: it does not say. */
+static inline bool rota_kernel_says_why(const rota_kernel *kernel, const rota_kernel_use *use, char *text,
+                                        uint64_t capacity, uint64_t *out_length) {
+    if (!ROTA_KERNEL_FUNCTION(kernel, why)) return false;
+    *out_length = kernel->functions->why(kernel->user, use, text, capacity);
+    return true;
+}
+
 /* ---- On Vulkan devices ---- */
 
 /* Leaves them as they are where nothing gives them. */

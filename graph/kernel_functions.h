@@ -10,6 +10,20 @@
 #include "../base/sized.h"
 #include "kernel.h"
 
+/* A node of a kernel on a device: what the choice of what runs it goes by. */
+typedef struct rota_kernel_use {
+    size_t struct_size; /* sizeof, by ROTA_KERNEL_USE() */
+    rota_exec_kind kind;
+    const void *params;
+    const uint64_t *operand_bytes; /* with the workspace, the last, where it has one */
+    uint32_t operand_count;
+    uint32_t slot_mask; /* bit i: operand i comes from a slot */
+    uint32_t features;  /* the device's, rota_device_feature bits */
+    /* The CUDA device; of a Vulkan device that launches CUDA images what those are chosen by; else NULL. */
+    const rota_cuda_target *target;
+} rota_kernel_use;
+#define ROTA_KERNEL_USE(...) ROTA_SIZED(rota_kernel_use, __VA_ARGS__)
+
 /* rota_kernel.functions, of a kernel whose flags have ROTA_KERNEL_HAS_FUNCTIONS. `user` is that kernel's own, also
  * where it is chosen by another's function, or a part of another. Called on the threads that compile plans and make
  * their instances, several at once. Borrowed like the kernel. INVALID_ARGUMENT, where a node is recorded: NULL, a size
@@ -38,6 +52,10 @@ typedef struct rota_kernel_functions {
     /* NULL, or for .cuda.select */
     const rota_kernel *(*cuda_select)(void *user, const void *params, const uint64_t *operand_bytes,
                                       uint32_t slot_mask, const rota_cuda_target *target);
+    /* NULL, or: says in lines what runs the node there and why it is that one, of which others, for
+     * rota_plan_explain_kernel. Into text[0..capacity), terminated where capacity is not 0; returns the length of it
+     * all without the terminator, also where that is more. After the plan was compiled, on any thread. */
+    uint64_t (*why)(void *user, const rota_kernel_use *use, char *text, uint64_t capacity);
 } rota_kernel_functions;
 #define ROTA_KERNEL_FUNCTIONS(...) ROTA_SIZED(rota_kernel_functions, __VA_ARGS__)
 

@@ -9,6 +9,7 @@
 #include "ops/kernel_objects.h"
 #include "ops/table.h"
 #include "ops/vk/dispatch.h" /* IWYU pragma: keep */
+#include "ops/why.h"
 #include "spv/kernels.h"
 
 #define COUNT_OF(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
@@ -69,6 +70,7 @@ static const rota_kernel_bindable slots_momentum[] = {
 /* The words of kernels.def. */
 #define BIT(i) (1u << (i))
 #define PURE ROTA_KERNEL_PURE
+#define SAYING (ROTA_KERNEL_PURE | ROTA_KERNEL_HAS_FUNCTIONS)
 #define SUMS (ROTA_KERNEL_PURE | ROTA_KERNEL_ATOMIC_ACCUMULATE | ROTA_KERNEL_INTEGER_ACCUMULATE)
 #define NO_HALF(NAME)
 #define BY_DTYPE(NAME) , .select = rota_vk_select_##NAME
@@ -85,6 +87,7 @@ static const rota_kernel_bindable slots_momentum[] = {
 #define ON(OUTPUT, INPUTS) .inplace_outputs = BIT(OUTPUT), .inplace_inputs = (INPUTS)
 #define SLOTS(LIST) .bindables = slots_##LIST, .bindable_count = COUNT_OF(slots_##LIST)
 #define WORK(FUNCTION) .work = work_##FUNCTION
+#define WHY(NAME) .functions = &rota_why_##NAME
 
 #define KERNEL(NAME, OPERANDS, PARAMS, FLAGS, IMAGE, HALF, SHADER, ...)                                      \
     _Static_assert(8 + 8 * (OPERANDS) + sizeof(PARAMS) <= 128, #NAME " passes Vulkan's push constants");     \

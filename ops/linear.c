@@ -152,23 +152,35 @@ static uint32_t parts_gelu(rota_exec_kind kind, const void *params, const uint64
     return count;
 }
 
+/* A product and what follows it: on CUDA devices one library node. A plan has the parts themselves elsewhere. */
+static uint64_t why_linear(void *user, const rota_kernel_use *use, char *text, uint64_t capacity) {
+    rota_text_out out = {text, capacity, 0};
+    (void)user;
+    if (use->kind == ROTA_EXEC_CUDA) rota_cuda_why_linear(&out, use->params, use->target);
+    return out.length;
+}
+static const rota_kernel_functions functions = {.struct_size = sizeof(rota_kernel_functions),
+                                                .why = why_linear};
+
 const rota_kernel rota_kernel_linear = {
     .name = "linear",
     .operand_count = ROTA_LINEAR_OPERANDS,
     .param_bytes = sizeof(rota_linear_params),
-    .flags = ROTA_KERNEL_PURE,
+    .flags = ROTA_KERNEL_PURE | ROTA_KERNEL_HAS_FUNCTIONS,
     .work = work,
     .parts = parts_linear,
     .cuda = ROTA_CUDA_LINEAR(linear),
+    .functions = &functions,
 };
 const rota_kernel rota_kernel_linear_gradient = {
     .name = "linear_gradient",
     .operand_count = ROTA_LINEAR_GRADIENT_OPERANDS,
     .param_bytes = sizeof(rota_linear_params),
-    .flags = ROTA_KERNEL_PURE,
+    .flags = ROTA_KERNEL_PURE | ROTA_KERNEL_HAS_FUNCTIONS,
     .work = work,
     .parts = parts_gradient,
     .cuda = ROTA_CUDA_LINEAR(linear_gradient),
+    .functions = &functions,
 };
 const rota_kernel rota_kernel_linear_gelu_gradient = {
     .name = "linear_gelu_gradient",

@@ -209,4 +209,12 @@ ROTA_API rota_status rota_plan_learn(rota_plan *plan);
 ROTA_API rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text, uint64_t capacity,
                                        uint64_t *out_length);
 
+/* What runs a node's kernel on the node's device, and why it is that: which of several it is, in which tiles, by which
+ * library, what else there was and what that took where it was measured, what was left out and for which reason, and
+ * whether that was found out now or by an earlier process. In lines, into text as rota_plan_explain does; out_length
+ * too. A kernel of the caller's own says it by rota_kernel_functions.why. NOT_FOUND as there; WRONG_STATE: the plan is
+ * only analysed, or its runtime was closed. Any thread; may block in file calls. */
+ROTA_API rota_status rota_plan_explain_kernel(const rota_plan *plan, rota_node node, char *text,
+                                              uint64_t capacity, uint64_t *out_length);
+
 #endif

@@ -120,6 +120,7 @@ void rota_vk_images_open(rota_vk_device *device) {
                                         .ordinal = -1,
                                         .name = info->name,
                                         .driver = info->driver};
+    device->base.images = &device->target;
 }
 
 void rota_vk_images_close(rota_vk_device *device) {

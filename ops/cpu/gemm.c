@@ -220,6 +220,28 @@ static void plain(bool transpose_a, bool transpose_b, uint64_t m, uint64_t n, ui
         }
 }
 
+void rota_cpu_why_sgemm(rota_text_out *out, uint64_t longest) {
+    const char *core = openblas_get_corename();
+    if (choose() == USE_OWN) {
+        rota_text_say(out,
+                      "rota's own panels, vectors as wide as the CPU has\nwhy: by table, not measured: "
+                      "OpenBLAS takes the "
+                      "CPU for '%s', whose kernels have short vectors\nleft out: OpenBLAS\n",
+                      core);
+    } else if (longest > INT32_MAX) {
+        rota_text_say(
+            out, "one sum after the other\nwhy: an extent or a leading dimension has more than 31 bits, and "
+                 "OpenBLAS counts in those\n");
+    } else {
+        rota_text_say(
+            out,
+            "OpenBLAS, kernels for '%s', on the thread that has the tile\nwhy: by table, not measured: "
+            "those have vectors of 8 floats or more, or the CPU has no wider\nleft out: rota's own panels, "
+            "for CPUs that OpenBLAS doesn't know\n",
+            core);
+    }
+}
+
 void rota_cpu_sgemm(bool transpose_a, bool transpose_b, uint64_t m, uint64_t n, uint64_t k, float alpha,
                     const float *a, uint64_t lda, const float *b, uint64_t ldb, float beta, float *c,
                     uint64_t ldc) {

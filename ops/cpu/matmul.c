@@ -4,6 +4,7 @@
 #include "cpu.h"
 #include "gemm.h"
 #include "half.h"
+#include "ops/why.h"
 
 /* A tile of this many multiply-adds runs for some 50 microseconds: small enough to balance, large enough that
  * packing its operands is a small part. */
@@ -170,4 +171,26 @@ rota_status rota_cpu_matmul_f16(const rota_kernel_call *call) {
 
 rota_status rota_cpu_matmul_bf16(const rota_kernel_call *call) {
     return wide(call, true);
+}
+
+void rota_cpu_why_matmul(rota_text_out *out, const rota_kernel_use *use, rota_dtype dtype) {
+    const rota_matmul_params *p = use->params;
+    const bool wide = dtype != ROTA_F32;
+    const tiling t = tile(p, wide);
+    uint64_t count, grain;
+    const uint64_t longest = (uint64_t)p->m | p->n | p->k | p->lda | p->ldb | p->ldc;
+    items(p, wide, &count, &grain);
+    rota_text_say(out, "runs: ");
+    rota_cpu_why_sgemm(out, longest);
+    rota_text_say(out,
+                  "tiles: %llu of %llux%llu, at least %llu to a task: by the shape alone, some %u "
+                  "multiply-adds each, so "
+                  "that results don't depend on the workers\n",
+                  (unsigned long long)count, (unsigned long long)t.height, (unsigned long long)t.width,
+                  (unsigned long long)grain, TILE_WORK);
+    if (wide)
+        rota_text_say(
+            out,
+            "operands of %s are widened to f32 in blocks of %u along the sum, and results rounded once\n",
+            rota_dtype_name(dtype), (unsigned)WIDE_K);
 }

@@ -22,8 +22,8 @@ typedef struct file_header {
 typedef struct choice {
     struct choice *next;
     size_t size_bytes;
-    uint8_t value[ROTA_CHOICE_BYTES_MAX];
-    char key[];
+    bool is_read; /* from a file */
+    char key[];   /* with its final 0, and then the value */
 } choice;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -80,6 +80,10 @@ static void write_file(const char *folder, const char *key, const void *value, s
     (void)rota_cache_write(path, &header, sizeof header, kept, key_bytes + size_bytes);
 }
 
+static uint8_t *value_of(choice *c) {
+    return (uint8_t *)c->key + strlen(c->key) + 1;
+}
+
 /* Under the lock. */
 static choice *find_kept(const char *key, size_t size_bytes) {
     for (choice *c = buckets[hash_key(key) % BUCKETS]; c; c = c->next)
@@ -88,18 +92,19 @@ static choice *find_kept(const char *key, size_t size_bytes) {
 }
 
 /* The value kept in memory under the key: the one that is there, else this one. False: no memory for it. */
-static bool keep(const char *key, void *value, size_t size_bytes) {
+static bool keep(const char *key, void *value, size_t size_bytes, bool is_read) {
     bool fresh = false;
     pthread_mutex_lock(&lock);
     choice *kept = find_kept(key, size_bytes);
     if (kept) {
-        memcpy(value, kept->value, size_bytes);
-    } else if ((kept = malloc(sizeof *kept + strlen(key) + 1))) {
+        memcpy(value, value_of(kept), size_bytes);
+    } else if ((kept = malloc(sizeof *kept + strlen(key) + 1 + size_bytes))) {
         choice **bucket = &buckets[hash_key(key) % BUCKETS];
         kept->next = *bucket;
         kept->size_bytes = size_bytes;
-        memcpy(kept->value, value, size_bytes);
+        kept->is_read = is_read;
         memcpy(kept->key, key, strlen(key) + 1);
+        memcpy(value_of(kept), value, size_bytes);
         *bucket = kept;
         fresh = true;
     }
@@ -114,19 +119,28 @@ static bool usable(const char *key, size_t size_bytes) {
 bool rota_choices_find(const char *folder, const char *key, void *out_value, size_t size_bytes) {
     if (!usable(key, size_bytes)) return false;
     pthread_mutex_lock(&lock);
-    const choice *kept = find_kept(key, size_bytes);
-    if (kept) memcpy(out_value, kept->value, size_bytes);
+    choice *kept = find_kept(key, size_bytes);
+    if (kept) memcpy(out_value, value_of(kept), size_bytes);
     pthread_mutex_unlock(&lock);
     if (kept) return true;
     uint8_t value[ROTA_CHOICE_BYTES_MAX];
     if (!read_file(folder, key, value, size_bytes)) return false;
-    keep(key, value, size_bytes);
+    keep(key, value, size_bytes, true);
     memcpy(out_value, value, size_bytes);
     return true;
 }
 
 void rota_choices_remember(const char *folder, const char *key, void *value, size_t size_bytes) {
-    if (usable(key, size_bytes) && keep(key, value, size_bytes)) write_file(folder, key, value, size_bytes);
+    if (usable(key, size_bytes) && keep(key, value, size_bytes, false))
+        write_file(folder, key, value, size_bytes);
+}
+
+bool rota_choices_are_read(const char *key, size_t size_bytes) {
+    pthread_mutex_lock(&lock);
+    const choice *kept = find_kept(key, size_bytes);
+    const bool is_read = kept && kept->is_read;
+    pthread_mutex_unlock(&lock);
+    return is_read;
 }
 
 void rota_choices_forget(void) {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ROTA_CHOICE_BYTES_MAX 256
+#define ROTA_CHOICE_BYTES_MAX 4096
 #define ROTA_CHOICE_KEY_MAX 512
 
 /* Finds what was remembered under `key` (a string shorter than ROTA_CHOICE_KEY_MAX) with exactly this size,
@@ -18,6 +18,10 @@ bool rota_choices_find(const char *folder, const char *key, void *out_value, siz
  * answer; *value becomes that one. A reader sees a whole file or none. What can't be written is not kept, and
  * that is no error. Any thread; may block. */
 void rota_choices_remember(const char *folder, const char *key, void *value, size_t size_bytes);
+
+/* Whether a value of this size that is in memory was read from a file, which an earlier process wrote. False: it was
+ * found out by this process, or is not there. Any thread. */
+bool rota_choices_are_read(const char *key, size_t size_bytes);
 
 /* The path of a key's file; false: longer than `capacity`. For tests. */
 bool rota_choices_path(const char *folder, const char *key, char *out_path, size_t capacity);

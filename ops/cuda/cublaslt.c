@@ -6,6 +6,7 @@
 #include <cublasLt.h>
 #endif
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ops/cuda/handles.h"
@@ -66,7 +67,8 @@ void rota_cublaslt_batches(const rota_matmul_params *p, uint32_t *out_count, uin
     X(MatmulPreferenceCreate)                                                                                \
     X(MatmulPreferenceDestroy)                                                                               \
     X(MatmulPreferenceSetAttribute)                                                                          \
-    X(MatmulAlgoGetHeuristic)
+    X(MatmulAlgoGetHeuristic)                                                                                \
+    X(MatmulAlgoConfigGetAttribute)
 
 static struct {
 #define FIELD(name) __typeof__(&cublasLt##name) name;
@@ -321,6 +323,74 @@ rota_status rota_cublaslt_candidates(const rota_cublaslt_product *product, const
     return status;
 }
 
+/* ---- What an algorithm is ---- */
+
+typedef struct named {
+    int id;
+    const char *name;
+} named;
+/* The header's lists, which the build reads (CMakeLists.txt). */
+#define ROTA_CUBLASLT_NAME(id, name) {id, name},
+static const named tile_names[] = {
+    {0, "of its choice"},
+#include "cuda/cublaslt_tiles.h"
+};
+static const named stage_names[] = {
+    {0, "of its choice"},
+#include "cuda/cublaslt_stages.h"
+};
+static const named cluster_names[] = {
+    {0, "of its choice"},
+#include "cuda/cublaslt_clusters.h"
+};
+#undef ROTA_CUBLASLT_NAME
+
+/* In storage of the caller's where a newer library has one that the header doesn't name. */
+static const char *name_of(const named *names, size_t count, int id, char storage[16]) {
+    for (size_t i = 0; i < count; i++)
+        if (names[i].id == id) return names[i].name;
+    snprintf(storage, 16, "number %d", id);
+    return storage;
+}
+#define NAME_OF(names, id, storage) name_of(names, sizeof(names) / sizeof *(names), (int)(id), storage)
+
+void rota_cublaslt_describe(const rota_cublaslt_algorithm *algorithm, char *out_text, size_t capacity) {
+    int32_t number = -1, splits = 1;
+    uint32_t tile = 0, stages = 0, reduction = 0, swizzle = 0, option = 0;
+    uint16_t cluster = 0;
+    cublasLtMatmulAlgo_t of;
+    char storage[3][16];
+    const struct {
+        cublasLtMatmulAlgoConfigAttributes_t attribute;
+        void *value;
+        size_t size_bytes;
+    } all[] = {{CUBLASLT_ALGO_CONFIG_ID, &number, sizeof number},
+               {CUBLASLT_ALGO_CONFIG_TILE_ID, &tile, sizeof tile},
+               {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &splits, sizeof splits},
+               {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &reduction, sizeof reduction},
+               {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, &swizzle, sizeof swizzle},
+               {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, &option, sizeof option},
+               {CUBLASLT_ALGO_CONFIG_STAGES_ID, &stages, sizeof stages},
+               {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, &cluster, sizeof cluster}};
+    memcpy(&of, algorithm->bytes, sizeof of);
+    if (!rota_cublaslt_present()) {
+        snprintf(out_text, capacity, "an algorithm of a cuBLASLt that is not there");
+        return;
+    }
+    /* What it doesn't know of stays as above. */
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        (void)lt.MatmulAlgoConfigGetAttribute(&of, all[i].attribute, all[i].value, all[i].size_bytes, NULL);
+    snprintf(out_text, capacity,
+             "algorithm %d, tile %s, stages %s, cluster %s, sum in %d part%s (reduction %u), swizzle %u, "
+             "option %u, "
+             "workspace %llu KiB",
+             number, NAME_OF(tile_names, tile, storage[0]), NAME_OF(stage_names, stages, storage[1]),
+             NAME_OF(cluster_names, cluster, storage[2]), splits > 1 ? splits : 1, splits > 1 ? "s" : "",
+             reduction, swizzle, option, (unsigned long long)(algorithm->workspace_bytes + 1023) / 1024);
+}
+
+/* ---- On the stream ---- */
+
 rota_status rota_cublaslt_run(const rota_cublaslt_product *product, const rota_cublaslt_algorithm *algorithm,
                               const uint64_t operands[3], uint64_t workspace, uint64_t workspace_bytes,
                               void *stream) {
@@ -378,6 +448,11 @@ rota_status rota_cublaslt_candidates(const rota_cublaslt_product *product, const
     (void)product, (void)operands, (void)workspace_bytes, (void)out_algorithms, (void)capacity;
     *out_count = 0;
     return absent();
+}
+
+void rota_cublaslt_describe(const rota_cublaslt_algorithm *algorithm, char *out_text, size_t capacity) {
+    (void)algorithm;
+    snprintf(out_text, capacity, "an algorithm of a cuBLASLt that is not there");
 }
 
 rota_status rota_cublaslt_run(const rota_cublaslt_product *product, const rota_cublaslt_algorithm *algorithm,

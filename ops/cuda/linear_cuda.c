@@ -134,6 +134,20 @@ static rota_status tune_linear(const rota_cuda_call *call) {
     return rota_matmul_measure_end(measuring);
 }
 
+void rota_cuda_why_linear(rota_text_out *out, const rota_linear_params *p, const rota_cuda_target *target) {
+    const rota_dtype dtype = (rota_dtype)p->dtype;
+    rota_matmul_params product = rota_linear_product(p);
+    rota_matmul_choice choice;
+    if (product.flags & ROTA_LINEAR_EPILOGUE) {
+        rota_cuda_why_product(out, &product, dtype, target);
+        if (rota_matmul_choice_find(&product, dtype, target, &choice) && choice.way != ROTA_MATMUL_SEPARATELY)
+            return;
+        rota_text_say(out, "the product by itself:\n");
+    }
+    product.flags &= ~(uint32_t)ROTA_LINEAR_EPILOGUE;
+    rota_cuda_why_product(out, &product, dtype, target);
+}
+
 rota_status rota_cuda_call_linear(const rota_cuda_call *call) {
     return call_linear(call);
 }

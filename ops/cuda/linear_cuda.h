@@ -2,6 +2,7 @@
 #ifndef ROTA_OPS_CUDA_LINEAR_CUDA_H
 #define ROTA_OPS_CUDA_LINEAR_CUDA_H
 
+#include "base/text_out.h"
 #include "graph/kernel.h"
 #include "ops/kernel_params.h"
 
@@ -28,6 +29,10 @@ typedef struct rota_linear_product_call {
 void rota_linear_product_call_of(const rota_cuda_call *call, const uint32_t indices[4],
                                  rota_linear_product_call *out_product);
 
+/* rota_kernel_functions.why of both. */
+void rota_cuda_why_linear(rota_text_out *out, const rota_linear_params *params,
+                          const rota_cuda_target *target);
+
 #define ROTA_CUDA_LINEAR(name)                                                                               \
     { .call = rota_cuda_call_##name, .tune = rota_cuda_tune_##name, .workspace = rota_cuda_workspace_linear }
 
@@ -36,6 +41,10 @@ void rota_linear_product_call_of(const rota_cuda_call *call, const uint32_t indi
 static inline bool rota_linear_by_library(const rota_linear_params *params) {
     (void)params;
     return false;
+}
+static inline void rota_cuda_why_linear(rota_text_out *out, const rota_linear_params *params,
+                                        const rota_cuda_target *target) {
+    (void)out, (void)params, (void)target;
 }
 #define ROTA_CUDA_LINEAR(name)                                                                               \
     { .call = NULL }

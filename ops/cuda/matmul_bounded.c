@@ -74,17 +74,33 @@ static const way ways[] = {
     WAY(tn, 128, 192, ROTA_MATMUL_TRANSPOSE_A, 1, 100, launch_128x192),
 };
 
+/* Why they don't take it, as the rest of a sentence; NULL: they do. */
+static const char *refuses(const rota_matmul_params *p, rota_dtype dtype, uint32_t slot_mask,
+                           const rota_cuda_target *target) {
+    if (!ways[0].kernels[0].cuda.image) return "rota was built without them (ROTA_CUDA, architecture 90a)";
+    if (target->compute_capability != 90) return "the device is not of compute capability 9.0";
+    if (ROTA_CUDA_MATMUL_BOUNDED_SHARED > target->shared_bytes_max)
+        return "a block of the device has too little shared memory";
+    if (slot_mask) return "operands come from slots, and may lie uneven";
+    if (!(p->flags & ROTA_MATMUL_ALIGNED_16)) return "operands are not at multiples of 16 bytes";
+    if ((p->flags & ~TRANSPOSED) != ROTA_MATMUL_ALIGNED_16)
+        return "something follows the product, or it is added";
+    if (p->c_dtype != (uint32_t)dtype) return "results are not of the operands' type";
+    if (p->batch[0] != 1 || p->batch[1] != 1 || p->batch[2] != 1) return "there are several batches";
+    if (p->m > INT32_MAX || p->n > INT32_MAX || p->k > INT32_MAX) /* the copies' coordinates */
+        return "an extent has more than 31 bits";
+    if (p->lda % ALIGNED_ELEMENTS || p->ldb % ALIGNED_ELEMENTS || p->ldc % ALIGNED_ELEMENTS)
+        return "a leading dimension is not a multiple of 8 elements";
+    if (tiles_of(p, 128, 192) > INT32_MAX) return "there are 2^31 tiles or more"; /* the kernels count so */
+    if (!p->n || !p->k) return "the product is empty";
+    if ((uint64_t)p->m * p->n < (MULTIPLICATIONS_MIN + p->k - 1) / p->k)
+        return "it has fewer than 2^30 multiplications, below which shaders are as fast";
+    return NULL;
+}
+
 static bool takes(const rota_matmul_params *p, rota_dtype dtype, uint32_t slot_mask,
                   const rota_cuda_target *target) {
-    if (!ways[0].kernels[0].cuda.image || target->compute_capability != 90) return false;
-    if (ROTA_CUDA_MATMUL_BOUNDED_SHARED > target->shared_bytes_max) return false;
-    if ((p->flags & ~TRANSPOSED) != ROTA_MATMUL_ALIGNED_16 || slot_mask || p->c_dtype != (uint32_t)dtype)
-        return false;
-    if (p->batch[0] != 1 || p->batch[1] != 1 || p->batch[2] != 1) return false;
-    if (p->m > INT32_MAX || p->n > INT32_MAX || p->k > INT32_MAX) return false; /* the copies' coordinates */
-    if (p->lda % ALIGNED_ELEMENTS || p->ldb % ALIGNED_ELEMENTS || p->ldc % ALIGNED_ELEMENTS) return false;
-    if (tiles_of(p, 128, 192) > INT32_MAX) return false; /* the kernels count them in 32 bits */
-    return p->n && p->k && (uint64_t)p->m * p->n >= (MULTIPLICATIONS_MIN + p->k - 1) / p->k;
+    return !refuses(p, dtype, slot_mask, target);
 }
 
 /* Multiplications in a step of the sum, counting the multiprocessors that idle in the last round. */
@@ -115,4 +131,28 @@ const rota_kernel *rota_cuda_select_image_matmul_bf16(const void *params, const 
                                                       uint32_t slot_mask, const rota_cuda_target *target) {
     (void)operand_bytes;
     return choose(params, ROTA_BF16, slot_mask, target);
+}
+
+bool rota_cuda_why_bounded(rota_text_out *out, const rota_matmul_params *p, rota_dtype dtype,
+                           uint32_t slot_mask, const rota_cuda_target *target) {
+    const char *why_not = refuses(p, dtype, slot_mask, target);
+    const rota_kernel *chosen = choose(p, dtype, slot_mask, target);
+    if (!chosen) {
+        rota_text_say(out, "left out: CUDA images: %s\n",
+                      why_not ? why_not : "none has both operands transposed");
+        return false;
+    }
+    rota_text_say(
+        out,
+        "runs: CUDA image '%s'\nwhy: by table, not measured: of those below it costs the least, with idle "
+        "multiprocessors (of %u) counted\n",
+        chosen->name, target->multiprocessors);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const way *w = &ways[i];
+        if (w->transposed != (p->flags & TRANSPOSED)) continue;
+        rota_text_say(out, "  cost %14llu  '%s'%s\n", (unsigned long long)cost_of(w, p, target),
+                      w->kernels[dtype == ROTA_BF16].name,
+                      p->k % w->k_multiple ? ": left out, k is not a multiple of 32" : "");
+    }
+    return true;
 }

@@ -6,10 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ops/cuda/choices.h"
-#include "ops/cuda/measure.h"
 
-/* Of rota's tiles, those that waste more than this by idle multiprocessors aren't looked at. */
-#define COST_MAX 1.4
+_Static_assert(sizeof(rota_matmul_report) <= ROTA_CHOICE_BYTES_MAX, "it is kept as a choice is");
 
 void rota_matmul_choice_key(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target,
                             char *out_key, size_t capacity) {
@@ -36,6 +34,21 @@ bool rota_matmul_choice_find(const rota_matmul_params *p, rota_dtype dtype, cons
         return false;
     return p->flags & ROTA_LINEAR_EPILOGUE ? rota_linear_sm90_takes(p, dtype, target)
                                            : rota_matmul_sm90_takes(p, dtype, target);
+}
+
+/* Beside the choice, which stays as small as it was. Keys of products leave room for it. */
+static void report_key(const char *key, char out_key[ROTA_CHOICE_KEY_MAX]) {
+    snprintf(out_key, ROTA_CHOICE_KEY_MAX, "times of %.*s", ROTA_CHOICE_KEY_MAX - 16, key);
+}
+
+rota_matmul_origin rota_matmul_choice_report(const rota_matmul_params *p, rota_dtype dtype,
+                                             const rota_cuda_target *target, rota_matmul_report *out_report) {
+    char key[ROTA_CHOICE_KEY_MAX], of_times[ROTA_CHOICE_KEY_MAX];
+    rota_matmul_choice_key(p, dtype, target, key, sizeof key);
+    report_key(key, of_times);
+    const bool is_known = rota_choices_find(target->cache_dir, of_times, out_report, sizeof *out_report) &&
+                          out_report->count <= ROTA_MATMUL_CANDIDATES_MAX;
+    return (rota_matmul_origin){rota_choices_are_read(key, sizeof(rota_matmul_choice)), is_known};
 }
 
 void rota_matmul_choice_keep(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target,
@@ -88,7 +101,7 @@ static rota_status find_candidates(rota_matmul_measuring *m) {
     }
     if (rota_matmul_sm90_takes(p, m->dtype, call->target) && rota_matmul_sm90_aligned(call->operands))
         for (uint32_t t = 0; t < ROTA_MATMUL_SM90_TILE_COUNT; t++)
-            if (rota_matmul_sm90_cost(p, call->target, t) <= COST_MAX)
+            if (rota_matmul_sm90_cost(p, call->target, t) <= ROTA_MATMUL_COST_MAX)
                 add_candidate(m, &(rota_matmul_choice){.way = ROTA_MATMUL_BY_SM90, .tile = t});
     return ROTA_OK;
 }
@@ -158,13 +171,18 @@ rota_status rota_matmul_measure_end(rota_matmul_measuring *m) {
     if (!m) return ROTA_OK;
     const rota_cuda_call *call = m->call;
     const rota_dtype dtype = m->dtype;
+    rota_matmul_report report = {.count = m->count};
+    for (uint32_t i = 0; i < m->count; i++)
+        report.candidates[i] = (rota_matmul_candidate){m->candidates[i], rota_measure_of(m->measure, i)};
     const rota_status status = rota_measure_end(m->measure, &best);
     rota_matmul_choice choice = m->candidates[best];
     give_back(m);
     if (status == ROTA_UNSUPPORTED) return ROTA_OK;
     ROTA_TRY(status);
-    char key[ROTA_CHOICE_KEY_MAX];
+    char key[ROTA_CHOICE_KEY_MAX], of_times[ROTA_CHOICE_KEY_MAX];
     rota_matmul_choice_key(call->params, dtype, call->target, key, sizeof key);
+    report_key(key, of_times);
+    rota_choices_remember(call->target->cache_dir, of_times, &report, sizeof report);
     rota_choices_remember(call->target->cache_dir, key, &choice, sizeof choice);
     return ROTA_OK;
 }

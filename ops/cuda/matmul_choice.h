@@ -6,6 +6,7 @@
 
 #include "ops/cuda/cublaslt.h"
 #include "ops/cuda/matmul_sm90.h"
+#include "ops/cuda/measure.h"
 
 typedef enum rota_matmul_way {
     ROTA_MATMUL_BY_CUBLASLT = 1,
@@ -22,6 +23,19 @@ typedef struct rota_matmul_choice {
 
 #define ROTA_MATMUL_CANDIDATES_MAX ROTA_MEASURE_CANDIDATES_MAX
 
+/* Of rota's tiles, those that waste more than this by idle multiprocessors (rota_matmul_sm90_cost) aren't measured. */
+#define ROTA_MATMUL_COST_MAX 1.4
+
+/* What came of measuring a product, kept beside the choice so that it can be said why (matmul_why.c). Plain bytes. */
+typedef struct rota_matmul_candidate {
+    rota_matmul_choice choice;
+    rota_measured measured;
+} rota_matmul_candidate;
+typedef struct rota_matmul_report {
+    uint32_t count, unused;
+    rota_matmul_candidate candidates[ROTA_MATMUL_CANDIDATES_MAX];
+} rota_matmul_report;
+
 /* All that the fastest way depends on, as a key of ops/cuda/choices.h. */
 void rota_matmul_choice_key(const rota_matmul_params *params, rota_dtype dtype,
                             const rota_cuda_target *target, char *out_key, size_t capacity);
@@ -29,6 +43,15 @@ void rota_matmul_choice_key(const rota_matmul_params *params, rota_dtype dtype,
 /* What was measured before; false: nothing that holds. */
 bool rota_matmul_choice_find(const rota_matmul_params *params, rota_dtype dtype,
                              const rota_cuda_target *target, rota_matmul_choice *out_choice);
+
+/* Where a choice and what is known of it came from. */
+typedef struct rota_matmul_origin {
+    bool is_read;  /* an earlier process measured it, and left it in the cache */
+    bool is_known; /* the report is there: it was measured, by an edition of rota that keeps times */
+} rota_matmul_origin;
+/* Of a product that rota_matmul_choice_find finds. */
+rota_matmul_origin rota_matmul_choice_report(const rota_matmul_params *params, rota_dtype dtype,
+                                             const rota_cuda_target *target, rota_matmul_report *out_report);
 
 /* Remembers a choice for the life of the process that was not measured (no memory for it was free, say): what
  * a product computes to the last bit shall not depend on which of its plans was made before a measurement. */

@@ -115,16 +115,24 @@ static bool is_many_small_launches(const rota_matmul_params *p) {
     return outer[0] * outer[1] > 1 && (uint64_t)p->m * p->n * p->k * count < SMALL_LAUNCH;
 }
 
+rota_cuda_product_way rota_cuda_judge_product(const rota_matmul_params *p, rota_dtype dtype,
+                                              uint32_t slot_mask, const rota_cuda_target *target) {
+    const uint64_t batches = (uint64_t)p->batch[0] * p->batch[1] * p->batch[2];
+    if (batches == 0 || (uint64_t)p->m * p->n * p->k < ROTA_CUDA_SMALL_MULTIPLICATIONS / batches)
+        return ROTA_CUDA_PRODUCT_SMALL;
+    if (is_many_small_launches(p)) return ROTA_CUDA_PRODUCT_MANY;
+    if (rota_cublaslt_present()) return ROTA_CUDA_PRODUCT_BY_LIBRARY;
+    /* Without it nothing takes operands that turn out to lie uneven. */
+    const bool even = (p->flags & ROTA_MATMUL_ALIGNED_16) && slot_mask == 0;
+    return even && rota_matmul_sm90_takes(p, dtype, target) ? ROTA_CUDA_PRODUCT_BY_LIBRARY
+                                                            : ROTA_CUDA_PRODUCT_NO_ONE;
+}
+
 static const rota_kernel *select_product(const rota_kernel *library, const rota_matmul_params *p,
                                          rota_dtype dtype, uint32_t slot_mask,
                                          const rota_cuda_target *target) {
-    const uint64_t batches = (uint64_t)p->batch[0] * p->batch[1] * p->batch[2];
-    if (batches == 0 || (uint64_t)p->m * p->n * p->k < ROTA_CUDA_SMALL_MULTIPLICATIONS / batches) return NULL;
-    if (is_many_small_launches(p)) return NULL;
-    if (rota_cublaslt_present()) return library;
-    /* Without it nothing takes operands that turn out to lie uneven. */
-    const bool even = (p->flags & ROTA_MATMUL_ALIGNED_16) && slot_mask == 0;
-    return even && rota_matmul_sm90_takes(p, dtype, target) ? library : NULL;
+    return rota_cuda_judge_product(p, dtype, slot_mask, target) == ROTA_CUDA_PRODUCT_BY_LIBRARY ? library
+                                                                                                : NULL;
 }
 
 const rota_kernel *rota_cuda_select_matmul(const void *params, const uint64_t *operand_bytes,

@@ -3,7 +3,8 @@
 #ifndef ROTA_OPS_CUDA_MATMUL_CUDA_H
 #define ROTA_OPS_CUDA_MATMUL_CUDA_H
 
-#include "graph/kernel.h"
+#include "base/text_out.h"
+#include "graph/kernel_functions.h"
 #include "ops/cuda/matmul_choice.h"
 
 const rota_kernel *rota_cuda_select_matmul(const void *params, const uint64_t *operand_bytes,
@@ -15,6 +16,22 @@ const rota_kernel *rota_cuda_select_matmul_bf16(const void *params, const uint64
 
 /* Products with less arithmetic than this gain nothing from a vendor's kernels, and cost a capture each. */
 #define ROTA_CUDA_SMALL_MULTIPLICATIONS (UINT64_C(1) << 18)
+
+/* Whether a product becomes a library node, or why not. */
+typedef enum rota_cuda_product_way {
+    ROTA_CUDA_PRODUCT_BY_LIBRARY,
+    ROTA_CUDA_PRODUCT_SMALL, /* fewer than ROTA_CUDA_SMALL_MULTIPLICATIONS */
+    ROTA_CUDA_PRODUCT_MANY,  /* batches that cuBLASLt would take in many small launches */
+    ROTA_CUDA_PRODUCT_NO_ONE /* no cuBLASLt, and rota's Hopper kernels don't take it */
+} rota_cuda_product_way;
+rota_cuda_product_way rota_cuda_judge_product(const rota_matmul_params *params, rota_dtype dtype,
+                                              uint32_t slot_mask, const rota_cuda_target *target);
+
+/* rota_kernel_functions.why of matmul, matmul_f16, matmul_bf16 on CUDA devices (matmul_why.c). */
+void rota_cuda_why_matmul(rota_text_out *out, const rota_kernel_use *use, rota_dtype dtype);
+/* The same of a product that is a library node, with an epilogue where the flags name one. */
+void rota_cuda_why_product(rota_text_out *out, const rota_matmul_params *params, rota_dtype dtype,
+                           const rota_cuda_target *target);
 
 /* Puts the product (parameters of matmul) on the call's stream, the measured way or another. */
 rota_status rota_cuda_call_product(const rota_cuda_call *call, rota_dtype dtype);

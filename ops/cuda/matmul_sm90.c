@@ -46,21 +46,36 @@ _Static_assert(sizeof(prepared) == ROTA_MATMUL_SM90_PREPARED_BYTES, "as the kern
 
 static const rota_kernel image = {.cuda = {ROTA_CUDA_IMAGE_matmul_sm90}};
 
-/* Whatever follows the product. */
-static bool takes_product(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target) {
-    if (!image.cuda.image || target->compute_capability != 90) return false;
-    if ((dtype != ROTA_F16 && dtype != ROTA_BF16) || p->c_dtype != (uint32_t)dtype) return false;
-    if (p->flags & ROTA_MATMUL_ACCUMULATE) return false;
-    if (p->batch[0] != 1 || p->batch[1] != 1 || p->batch[2] != 1) return false;
-    if (p->m == 0 || p->n == 0 || p->k == 0) return false;
-    if (p->m > INT32_MAX || p->n > INT32_MAX || p->k > INT32_MAX) return false; /* coordinates */
+/* Whatever follows the product: why the kernels don't take it; NULL: they do. */
+static const char *refuses_product(const rota_matmul_params *p, rota_dtype dtype,
+                                   const rota_cuda_target *target) {
+    if (!image.cuda.image) return "rota was built without their image (ROTA_CUDA, architecture 90a)";
+    if (target->compute_capability != 90) return "the device is not of compute capability 9.0";
+    if (dtype != ROTA_F16 && dtype != ROTA_BF16) return "operands are not f16 or bf16";
+    if (p->c_dtype != (uint32_t)dtype) return "results are not of the operands' type";
+    if (p->flags & ROTA_MATMUL_ACCUMULATE) return "the product is added to what is there";
+    if (p->batch[0] != 1 || p->batch[1] != 1 || p->batch[2] != 1) return "there are several batches";
+    if (p->m == 0 || p->n == 0 || p->k == 0) return "the product is empty";
+    if (p->m > INT32_MAX || p->n > INT32_MAX || p->k > INT32_MAX) return "an extent has more than 31 bits";
     for (uint32_t i = 0; i < ROTA_MATMUL_SM90_TILE_COUNT; i++)
-        if (rota_matmul_sm90_tiles[i].shared_bytes > target->shared_bytes_max) return false;
-    return p->lda % 8 == 0 && p->ldb % 8 == 0 && p->ldc % 8 == 0;
+        if (rota_matmul_sm90_tiles[i].shared_bytes > target->shared_bytes_max)
+            return "a block of the device has too little shared memory for one of the tiles";
+    if (p->lda % 8 || p->ldb % 8 || p->ldc % 8) return "a leading dimension is not a multiple of 8 elements";
+    return NULL;
+}
+
+static bool takes_product(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target) {
+    return !refuses_product(p, dtype, target);
+}
+
+const char *rota_matmul_sm90_refuses(const rota_matmul_params *p, rota_dtype dtype,
+                                     const rota_cuda_target *target) {
+    return p->flags & ROTA_LINEAR_EPILOGUE ? "something follows the product"
+                                           : refuses_product(p, dtype, target);
 }
 
 bool rota_matmul_sm90_takes(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target) {
-    return !(p->flags & ROTA_LINEAR_EPILOGUE) && takes_product(p, dtype, target);
+    return !rota_matmul_sm90_refuses(p, dtype, target);
 }
 
 bool rota_linear_sm90_takes(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target) {

@@ -28,6 +28,10 @@ typedef struct rota_matmul_sm90_map {
 bool rota_matmul_sm90_takes(const rota_matmul_params *params, rota_dtype dtype,
                             const rota_cuda_target *target);
 
+/* Why they don't take it, as the rest of a sentence; NULL: they do. */
+const char *rota_matmul_sm90_refuses(const rota_matmul_params *params, rota_dtype dtype,
+                                     const rota_cuda_target *target);
+
 /* Multiplications that the tile costs, counting the multiprocessors that idle in the last round, as a share
  * of what the best of the tiles costs: 1 for that one. */
 double rota_matmul_sm90_cost(const rota_matmul_params *params, const rota_cuda_target *target, uint32_t tile);

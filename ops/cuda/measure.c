@@ -16,8 +16,6 @@
 #define ROUND_MS 1.0
 #define ROUND_RUNS_MIN 3.0
 #define ROUND_RUNS_MAX 50.0
-/* Candidates slower than the fastest by this, at the first look, aren't measured further. */
-#define HOPELESS 1.5
 /* Random elements, repeated; a prime, so that rows don't repeat one another. */
 #define PATTERN_ELEMENTS 262139u
 
@@ -49,6 +47,7 @@ struct rota_measure {
     uint32_t candidates[ROTA_MEASURE_CANDIDATES_MAX], best;
     float first_ms[ROTA_MEASURE_CANDIDATES_MAX];
     float ms[ROTA_MEASURE_CANDIDATES_MAX][ROUNDS];
+    rota_measured measured[ROTA_MEASURE_CANDIDATES_MAX]; /* of all that were asked for */
 };
 
 static uint32_t runs_for(double ms, float each_ms, double least, double most) {
@@ -93,6 +92,7 @@ static void choose(rota_measure *m) {
     float least = 0;
     for (uint32_t i = 0; i < m->count; i++) {
         qsort(m->ms[i], ROUNDS, sizeof m->ms[i][0], by_value);
+        m->measured[m->candidates[i]].median_ms = m->ms[i][ROUNDS / 2];
         if (i == 0 || m->ms[i][ROUNDS / 2] < least) {
             least = m->ms[i][ROUNDS / 2];
             m->best = m->candidates[i];
@@ -104,8 +104,9 @@ static void choose(rota_measure *m) {
 /* Drops those without hope, when each of them was looked at again. */
 static void begin_rounds(rota_measure *m) {
     uint32_t kept = 0;
+    for (uint32_t i = 0; i < m->count; i++) m->measured[m->candidates[i]].look_ms = m->first_ms[i];
     for (uint32_t i = 0; i < m->count; i++)
-        if (m->first_ms[i] <= m->least * (float)HOPELESS) {
+        if (m->first_ms[i] <= m->least * (float)ROTA_MEASURE_HOPELESS) {
             m->candidates[kept] = m->candidates[i];
             m->first_ms[kept++] = m->first_ms[i];
         }
@@ -122,7 +123,7 @@ static void begin_rounds(rota_measure *m) {
 
 /* From candidate m->i on: those that look hopeless. */
 static void look_again(rota_measure *m) {
-    while (m->i < m->count && m->first_ms[m->i] <= m->least * (float)HOPELESS) m->i++;
+    while (m->i < m->count && m->first_ms[m->i] <= m->least * (float)ROTA_MEASURE_HOPELESS) m->i++;
     if (m->i < m->count)
         go_on(m, LOOK_AGAIN, m->candidates[m->i], 1);
     else
@@ -259,6 +260,10 @@ void rota_measure_ran(rota_measure *m, rota_status status) {
     if (--m->left != 0) return;
     if (is_timed(m)) m->status = read_clock(m, &each_ms);
     if (m->status == ROTA_OK) advance(m, can, each_ms);
+}
+
+rota_measured rota_measure_of(const rota_measure *m, uint32_t candidate) {
+    return m->measured[candidate];
 }
 
 rota_status rota_measure_end(rota_measure *m, uint32_t *out_best) {

@@ -31,6 +31,17 @@ bool rota_measure_next(rota_measure *measure, uint32_t *out_candidate);
  * measurement. */
 void rota_measure_ran(rota_measure *measure, rota_status status);
 
+/* What came of a candidate. */
+typedef struct rota_measured {
+    float look_ms; /* of one run, at the first look; 0: it can't run */
+    float
+        median_ms; /* of the rounds; 0: not measured further, being too slow at the first look or the only one */
+} rota_measured;
+rota_measured rota_measure_of(const rota_measure *measure, uint32_t candidate);
+
+/* Candidates slower than the fastest by this, at the first look, aren't measured further. */
+#define ROTA_MEASURE_HOPELESS 1.5
+
 /* The candidate with the least median, or what went wrong. UNSUPPORTED: none can. */
 rota_status rota_measure_end(rota_measure *measure, uint32_t *out_best);
 

@@ -1,5 +1,6 @@
 /* The shaders of the matrix products on Vulkan, and which one a product of a given shape takes on a given
  * device. */
+#include "ops/cuda/matmul_bounded.h"
 #include "ops/vk/dispatch.h"
 
 #include "ops/vk/coopmat/matmul_khr_bf16.spv.h"
@@ -9,6 +10,7 @@
 #include "ops/vk/coopmat/matmul_nv_small_bf16.spv.h"
 #include "ops/vk/coopmat/matmul_nv_small_f16.spv.h"
 #include "ops/vk/turns.h"
+#include "ops/why.h"
 #include "spv/matmul_bf16_large.h"
 #include "spv/matmul_f16_large.h"
 #include "spv/matmul_fine.h"
@@ -120,29 +122,97 @@ static bool fits(const rota_kernel *kernel, uint32_t features) {
     return (kernel->vk.required_features & ~features) == 0;
 }
 
-/* The best that the device has: cooperative matrices of a workgroup, then of a subgroup, then none. */
-static const rota_kernel *choose(const choices *c, const rota_matmul_params *p, uint32_t features) {
+static bool is_addressable(const rota_matmul_params *p) {
     const uint64_t rows = p->m > p->k ? p->m : p->k;
     const uint64_t longest = p->lda > p->ldb ? p->lda : p->ldb;
-    const bool addressable = rows * (longest > p->ldc ? longest : p->ldc) < TENSOR_ELEMENTS_MAX &&
-                             (uint64_t)p->n * p->ldb < TENSOR_ELEMENTS_MAX;
+    return rows * (longest > p->ldc ? longest : p->ldc) < TENSOR_ELEMENTS_MAX &&
+           (uint64_t)p->n * p->ldb < TENSOR_ELEMENTS_MAX;
+}
+
+/* The best that the device has: cooperative matrices of a workgroup, then of a subgroup, then none. */
+static const rota_kernel *choose(const choices *c, const rota_matmul_params *p, uint32_t features) {
+    const bool addressable = is_addressable(p);
     if (addressable && fits(c->nv, features))
         return tiles(p, NV_TILE, NV_TILE) >= LARGE_TILES_MIN ? c->nv : c->nv_small;
     if (addressable && fits(c->khr, features)) return c->khr;
     return is_large(p) ? c->tiled : NULL;
 }
 
+static const choices of_f16 = {&matmul_nv_f16, &matmul_nv_small_f16, &matmul_khr_f16, &matmul_f16_large},
+                     of_bf16 = {&matmul_nv_bf16, &matmul_nv_small_bf16, &matmul_khr_bf16, &matmul_bf16_large};
+
 const rota_kernel *rota_vk_select_matmul_f16(const void *params, const uint64_t *operand_bytes,
                                              uint32_t features) {
     (void)operand_bytes;
-    static const choices f16 = {&matmul_nv_f16, &matmul_nv_small_f16, &matmul_khr_f16, &matmul_f16_large};
-    return choose(&f16, params, features);
+    return choose(&of_f16, params, features);
 }
 
 const rota_kernel *rota_vk_select_matmul_bf16(const void *params, const uint64_t *operand_bytes,
                                               uint32_t features) {
     (void)operand_bytes;
-    static const choices bf16 = {&matmul_nv_bf16, &matmul_nv_small_bf16, &matmul_khr_bf16,
-                                 &matmul_bf16_large};
-    return choose(&bf16, params, features);
+    return choose(&of_bf16, params, features);
+}
+
+/* ---- Why ---- */
+
+static void say_shader(rota_text_out *out, const rota_kernel *kernel, const char *own) {
+    const bool small = !kernel || kernel == &matmul_nv_small_f16 || kernel == &matmul_nv_small_bf16;
+    const uint32_t side = kernel == &matmul_fine ? FINE_TILE : small ? SMALL_TILE : LARGE_TILE;
+    rota_text_say(out, "runs: shader '%s', tiles %ux%u\n", kernel ? kernel->name : own, side, side);
+}
+
+static void say_lacking(rota_text_out *out, uint32_t lacking) {
+    static const struct {
+        uint32_t feature;
+        const char *name;
+    } names[] = {{ROTA_FEATURE_F16_STORAGE, "16-bit storage"},
+                 {ROTA_FEATURE_SUBGROUP_SIZE_CONTROL, "subgroup size control"},
+                 {ROTA_FEATURE_COOPERATIVE_MATRIX, "cooperative matrices of f16"},
+                 {ROTA_FEATURE_COOPERATIVE_MATRIX_BF16, "cooperative matrices of bf16"},
+                 {ROTA_FEATURE_COOPERATIVE_MATRIX_2, "those of a workgroup"}};
+    const char *before = "";
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!(lacking & names[i].feature)) continue;
+        rota_text_say(out, "%s%s", before, names[i].name);
+        before = ", ";
+    }
+    rota_text_say(out, "\n");
+}
+
+static void say_matrices(rota_text_out *out, const choices *c, const rota_matmul_params *p,
+                         uint32_t features) {
+    const struct {
+        const rota_kernel *kernel;
+        const char *what;
+    } all[] = {{c->nv, "cooperative matrices of a workgroup (VK_NV_cooperative_matrix2)"},
+               {c->khr, "cooperative matrices of a subgroup (VK_KHR_cooperative_matrix)"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!fits(all[i].kernel, features)) {
+            rota_text_say(out, "left out: %s: the device has no ", all[i].what);
+            say_lacking(out, all[i].kernel->vk.required_features & ~features);
+        } else if (!is_addressable(p)) {
+            rota_text_say(out,
+                          "left out: %s: an operand has 2^31 elements or more, which they don't address\n",
+                          all[i].what);
+        }
+}
+
+void rota_vk_why_matmul(rota_text_out *out, const rota_kernel_use *use, rota_dtype dtype) {
+    const rota_matmul_params *p = use->params;
+    const choices *c = dtype == ROTA_F16 ? &of_f16 : dtype == ROTA_BF16 ? &of_bf16 : NULL;
+    if (c && use->target && rota_cuda_why_bounded(out, p, dtype, use->slot_mask, use->target)) return;
+    if (c && !use->target)
+        rota_text_say(out, "left out: CUDA images: the device launches none (VK_NVX_binary_import)\n");
+    const rota_kernel *chosen =
+        c ? choose(c, p, use->features) : rota_vk_select_matmul(p, use->operand_bytes, use->features);
+    say_shader(out, chosen, c == &of_f16 ? "matmul_f16" : c ? "matmul_bf16" : "matmul");
+    rota_text_say(
+        out,
+        "why: by table, not measured: cooperative matrices where the device has them (16-bit operands), of "
+        "128x128 from %u such tiles on; without them 128x128 from as many on, else 64x64, and on GPUs with "
+        "them 32x32 (f32) below %u tiles of 64x64 with k of %u or more; here 128x128 makes %llu tiles, "
+        "64x64 %llu\n",
+        LARGE_TILES_MIN, SMALL_TILES_MIN, FINE_K_MIN, (unsigned long long)tiles(p, LARGE_TILE, LARGE_TILE),
+        (unsigned long long)tiles(p, SMALL_TILE, SMALL_TILE));
+    if (c) say_matrices(out, c, p, use->features);
 }

@@ -354,14 +354,23 @@ static void learn(const PlanRef &plan) {
     check_released([&] { return rota_plan_learn(plan->plan); });
 }
 
-static std::string explain(const PlanRef &plan, uint32_t node) {
+using Explains = rota_status(const rota_plan *, rota_node, char *, uint64_t, uint64_t *);
+static std::string explained(const PlanRef &plan, uint32_t node, Explains *explains) {
     uint64_t length = 0;
     const rota_node asked = {plan->lane, node};
-    check(rota_plan_explain(plan->plan, asked, nullptr, 0, &length));
+    check(explains(plan->plan, asked, nullptr, 0, &length));
     std::string text(length + 1, '\0');
-    check(rota_plan_explain(plan->plan, asked, text.data(), text.size(), &length));
+    check(explains(plan->plan, asked, text.data(), text.size(), &length));
     text.resize(length);
     return text;
+}
+
+static std::string explain(const PlanRef &plan, uint32_t node) {
+    return explained(plan, node, rota_plan_explain);
+}
+
+static std::string explain_kernel(const PlanRef &plan, uint32_t node) {
+    return explained(plan, node, rota_plan_explain_kernel);
 }
 
 static void write_file(const PlanRef &plan, const std::string &path,
@@ -431,6 +440,8 @@ void bind_plan(nb::module_ &m) {
              "diagnostics; "
              "else WrongState.")
         .def("explain", &explain, "node"_a, "Why a node waits, on what, by which buffer and range.")
+        .def("explain_kernel", &explain_kernel, "node"_a,
+             "What runs a node's kernel on its device, why it is that one, and what was left out.")
         .def(
             "write_dot",
             [](const PlanRef &plan, const std::string &path) {

@@ -749,6 +749,7 @@ def test_plan_draws_itself(cpu: rota.Device) -> None:
     assert "softmax" in text and "levels more" in text and "arena" in text
     assert len(plan.commands()) == plan.stats["commands"]
     assert "softmax" in plan.explain(1)
+    assert "softmax" in plan.explain_kernel(1) and "why: " in plan.explain_kernel(1)
 
 
 def test_a_run_draws_itself() -> None:

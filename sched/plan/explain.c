@@ -1,25 +1,9 @@
 /* Why a node waits, in sentences. */
-#include <stdarg.h>
-#include <stdio.h>
 #include "base/given.h"
+#include "base/text_out.h"
 #include "sched/plan/edges.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
-
-typedef struct text_out {
-    char *text;
-    uint64_t capacity, length;
-} text_out;
-
-static void say(text_out *out, const char *format, ...) ROTA_PRINTF(2, 3);
-static void say(text_out *out, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    uint64_t left = out->length < out->capacity ? out->capacity - out->length : 0;
-    int length = vsnprintf(left ? out->text + out->length : NULL, (size_t)left, format, arguments);
-    va_end(arguments);
-    if (length > 0) out->length += (uint64_t)length;
-}
 
 /* The first pair of accesses that makes the edge a hazard. */
 static bool find_conflict(const rota_compile_info *info, const rota_operation *earlier,
@@ -65,39 +49,39 @@ static bool find_shared_memory(const rota_compile_info *info, const rota_operati
     return false;
 }
 
-static void explain_from(text_out *out, const rota_plan *plan, uint32_t operation, uint32_t from,
+static void explain_from(rota_text_out *out, const rota_plan *plan, uint32_t operation, uint32_t from,
                          rota_edge_kind kind) {
     const rota_compile_info *info = rota_plan_info(plan);
     const rota_operation *earlier = &info->operations[from], *later = &info->operations[operation];
-    say(out, "  waits for %s: ", rota_operation_describe(plan, from));
+    rota_text_say(out, "  waits for %s: ", rota_operation_describe(plan, from));
     uint32_t access;
     uint64_t low, high;
     const rota_physical *old, *new;
     if (kind == ROTA_EDGE_AFTER) {
-        say(out, "rota_node_after");
+        rota_text_say(out, "rota_node_after");
     } else if (kind == ROTA_EDGE_MEMORY && find_shared_memory(info, earlier, later, &old, &new)) {
-        say(out, "buffer '%s' takes memory over from buffer '%s'", plan->buffers[new->buffer].buffer->name,
-            plan->buffers[old->buffer].buffer->name);
+        rota_text_say(out, "buffer '%s' takes memory over from buffer '%s'",
+                      plan->buffers[new->buffer].buffer->name, plan->buffers[old->buffer].buffer->name);
     } else if (kind != ROTA_EDGE_MEMORY && find_conflict(info, earlier, later, kind, &access, &low, &high)) {
         static const char *const verbs[ROTA_EDGE_KIND_COUNT] = {
             [ROTA_EDGE_RAW] = "it writes what is read here",
             [ROTA_EDGE_WAR] = "it reads what is overwritten here",
             [ROTA_EDGE_WAW] = "it writes what is overwritten here"};
-        say(out, "%s, %s, buffer '%s' bytes [%llu, %llu)", rota_edge_name(kind), verbs[kind],
-            plan->buffers[info->physicals[info->access_physical[access]].buffer].buffer->name,
-            (unsigned long long)low, (unsigned long long)high);
+        rota_text_say(out, "%s, %s, buffer '%s' bytes [%llu, %llu)", rota_edge_name(kind), verbs[kind],
+                      plan->buffers[info->physicals[info->access_physical[access]].buffer].buffer->name,
+                      (unsigned long long)low, (unsigned long long)high);
     } else {
-        say(out, "%s, on behalf of nodes that it comes after itself", rota_edge_name(kind));
+        rota_text_say(out, "%s, on behalf of nodes that it comes after itself", rota_edge_name(kind));
     }
     if (earlier->part != later->part)
-        say(out, " (on another device)");
+        rota_text_say(out, " (on another device)");
     else if (earlier->queue != later->queue)
-        say(out, " (on queue %u)", earlier->queue);
-    say(out, "\n");
+        rota_text_say(out, " (on queue %u)", earlier->queue);
+    rota_text_say(out, "\n");
 }
 
 /* Of what is joined, the latest by name. */
-static void explain_join(text_out *out, const rota_plan *plan, uint32_t operation, uint32_t join,
+static void explain_join(rota_text_out *out, const rota_plan *plan, uint32_t operation, uint32_t join,
                          rota_edge_kind kind) {
     enum { NAMED = 4 };
     const rota_compile_info *info = rota_plan_info(plan);
@@ -110,11 +94,12 @@ static void explain_join(text_out *out, const rota_plan *plan, uint32_t operatio
         else if (named++ < NAMED)
             explain_from(out, plan, operation, from, kind);
     }
-    if (named > NAMED) say(out, "  and, joined with those, for %u others\n", named - NAMED);
-    if (inner != ROTA_NONE) say(out, "  and for what join %u stands for, which came before those\n", inner);
+    if (named > NAMED) rota_text_say(out, "  and, joined with those, for %u others\n", named - NAMED);
+    if (inner != ROTA_NONE)
+        rota_text_say(out, "  and for what join %u stands for, which came before those\n", inner);
 }
 
-static void explain_edge(text_out *out, const rota_plan *plan, uint32_t operation, uint32_t edge) {
+static void explain_edge(rota_text_out *out, const rota_plan *plan, uint32_t operation, uint32_t edge) {
     const rota_compile_info *info = rota_plan_info(plan);
     const uint32_t from = info->edge_from[edge];
     const rota_edge_kind kind = (rota_edge_kind)info->edge_kind[edge];
@@ -133,19 +118,19 @@ rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text,
     ROTA_TRY(rota_plan_operation_of(plan, node, &operation));
     const rota_compile_info *info = rota_plan_info(plan);
     const rota_operation *it = &info->operations[operation];
-    text_out out = {text, capacity, 0};
-    say(&out, "%s: queue %u, segment %u, batch %u\n", rota_operation_describe(plan, operation), it->queue,
-        it->segment, it->level);
+    rota_text_out out = {text, capacity, 0};
+    rota_text_say(&out, "%s: queue %u, segment %u, batch %u\n", rota_operation_describe(plan, operation),
+                  it->queue, it->segment, it->level);
     char count[256];
     if (rota_operation_count_text(plan, operation, count, sizeof count))
-        say(&out, "  runs as its %s\n", count);
+        rota_text_say(&out, "  runs as its %s\n", count);
     const uint32_t number = info->lane_first_node[info->lane_rank[node.lane - 1]] + node.index;
     for (const rota_compile_note *note = info->notes; note; note = note->next)
-        if (note->node == number) say(&out, "  %s\n", note->text);
+        if (note->node == number) rota_text_say(&out, "  %s\n", note->text);
     for (uint32_t e = info->first_edge[operation]; e < info->first_edge[operation + 1]; e++)
         explain_edge(&out, plan, operation, e);
     if (info->first_edge[operation] == info->first_edge[operation + 1])
-        say(&out, "  waits for no other node of the plan\n");
+        rota_text_say(&out, "  waits for no other node of the plan\n");
     const rota_plan_segment *segment = &plan->segments[it->segment];
     for (uint32_t i = 0; i < segment->external_count; i++) {
         const rota_plan_external *external = &plan->externals[segment->first_external + i];
@@ -153,7 +138,8 @@ rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text,
             if (info->access_physical[k] != ROTA_NONE &&
                 info->physicals[info->access_physical[k]].buffer == external->buffer &&
                 !info->physicals[info->access_physical[k]].is_mirror) {
-                say(&out,
+                rota_text_say(
+                    &out,
                     "  its segment waits for earlier submissions that touch buffer '%s' bytes [%llu, %llu)\n",
                     plan->buffers[external->buffer].buffer->name, (unsigned long long)external->offset_bytes,
                     (unsigned long long)(external->offset_bytes + external->size_bytes));

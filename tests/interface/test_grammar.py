@@ -24,7 +24,7 @@ BOTH = {("rota_backward", "grads"), ("rota_backward_losses", "grads"), ("rota_op
          ("rota_stream_follow", "stream"),
          ("rota_op_gradient", "grads"), ("rota_external_timeline_adopt", "semaphore"),
          ("rota_tensor_from_dlpack", "managed"),
-        ("rota_plan_explain", "text"), ("rota_tensor_describe", "text")}
+        ("rota_plan_explain", "text"), ("rota_plan_explain_kernel", "text"), ("rota_tensor_describe", "text")}
 # First arguments that are not of the family's own name.
 FIRST = {
     "access_mode": {"rota_access_mode"}, "buffer_kind": {"rota_buffer_kind"}, "dtype": {"rota_dtype"},

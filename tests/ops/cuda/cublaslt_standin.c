@@ -150,9 +150,34 @@ static cublasStatus_t lt_MatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasL
     assert_true(most > 0);
     /* Partial sums in the results' type would be rounded to 16 bits each. */
     assert_int_equal(reductions, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
-    *found = o->epilogue != cublaslt_standin.refused;
-    if (*found) results[0] = (cublasLtMatmulHeuristicResult_t){.state = CUBLAS_STATUS_SUCCESS};
+    *found = o->epilogue == cublaslt_standin.refused ? 0
+             : cublaslt_standin.algorithms           ? (int)cublaslt_standin.algorithms
+                                                     : 1;
+    assert_true(*found <= most);
+    for (int i = 0; i < *found; i++)
+        results[i] =
+            (cublasLtMatmulHeuristicResult_t){.state = CUBLAS_STATUS_SUCCESS, .algo.data[0] = (uint64_t)i};
     return *found ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+/* Every algorithm is number 66 of a tile and a cluster, and leaves the rest to be chosen. */
+static cublasStatus_t lt_MatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algorithm,
+                                                      cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                      void *value, size_t size, size_t *written) {
+    (void)algorithm, (void)written;
+    const struct {
+        cublasLtMatmulAlgoConfigAttributes_t attribute;
+        int32_t value;
+    } has[] = {{CUBLASLT_ALGO_CONFIG_ID, 66},
+               {CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_MATMUL_TILE_128x256},
+               {CUBLASLT_ALGO_CONFIG_STAGES_ID, 7777},
+               {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, CUBLASLT_CLUSTER_SHAPE_2x1x1}};
+    for (size_t i = 0; i < sizeof has / sizeof *has; i++) {
+        if (has[i].attribute != attribute) continue;
+        memcpy(value, &has[i].value, size); /* little-endian: the low bytes */
+        return CUBLAS_STATUS_SUCCESS;
+    }
+    return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 /* ---- Products ---- */
@@ -255,6 +280,11 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction function, void *
     cublaslt_standin.launched(name, params[0]);
     return CUDA_SUCCESS;
 }
+static CUresult elapsed(float *out_ms, CUevent begin, CUevent end) {
+    (void)begin, (void)end;
+    *out_ms = cublaslt_standin.run_ms;
+    return CUDA_SUCCESS;
+}
 static CUresult answer(void) {
     return CUDA_SUCCESS;
 }
@@ -270,6 +300,7 @@ static CUresult get_address(const char *name, void **out, int version, cuuint64_
                      {"cuLibraryGetKernel", (void (*)(void))get_kernel},
                      {"cuKernelGetFunction", (void (*)(void))get_function},
                      {"cuLaunchKernelEx", (void (*)(void))launch},
+                     {"cuEventElapsedTime", (void (*)(void))elapsed},
                      {name, (void (*)(void))answer}};
     size_t i = 0;
     while (strcmp(functions[i].name, name) != 0) i++;
@@ -309,6 +340,7 @@ bool rota_cuda_library_find(rota_cuda_library_kind kind, const char *name, void 
                      FUNCTION(MatmulPreferenceDestroy),
                      FUNCTION(MatmulPreferenceSetAttribute),
                      FUNCTION(MatmulAlgoGetHeuristic),
+                     FUNCTION(MatmulAlgoConfigGetAttribute),
                      {"cuGetProcAddress_v2", (void (*)(void))get_address}};
     if (!rota_cuda_library_get(kind)->handle) return false;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)

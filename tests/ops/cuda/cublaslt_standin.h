@@ -9,9 +9,11 @@
 #define CUBLASLT_STANDIN_STREAM 0x5eed
 
 typedef struct cublaslt_standin_state {
-    uint32_t products; /* so many were made */
-    uint32_t alive;    /* descriptions that are not destroyed */
-    int32_t refused;   /* the epilogue that no algorithm has; -1: none */
+    uint32_t products;   /* so many were made */
+    uint32_t alive;      /* descriptions that are not destroyed */
+    uint32_t algorithms; /* that its heuristics name; 0: one */
+    float run_ms;        /* that each timing says; 0: none */
+    int32_t refused;     /* the epilogue that no algorithm has; -1: none */
     /* A kernel was launched; `args` is what its first parameter points to. */
     void (*launched)(const char *kernel, const void *args);
 } cublaslt_standin_state;

@@ -2,6 +2,7 @@
  * on every executor, and who gives them wrongly is told. */
 #include "tests/kit/runtime_support.h"
 
+#include <stdio.h>
 #include <string.h>
 #include "base/atomic.h"
 #include "graph/kernel_calls.h"
@@ -22,6 +23,7 @@ typedef enum question {
     LAUNCH,
     WORKSPACE,
     CUDA_SELECT,
+    WHY,
     CALL,
     QUESTIONS
 } question;
@@ -108,6 +110,12 @@ static const rota_kernel *cuda_select_of(void *user, const void *params, const u
     return ask(user, CUDA_SELECT)->inner;
 }
 
+static uint64_t why_of(void *user, const rota_kernel_use *use, char *text, uint64_t capacity) {
+    const bound *mine = ask(user, WHY);
+    return (uint64_t)snprintf(text, capacity, "since %u operands of %u bytes are number %u\n",
+                              use->operand_count, (uint32_t)use->operand_bytes[0], (uint32_t)mine->number);
+}
+
 static const rota_kernel_functions all_functions = {
     .struct_size = sizeof all_functions,
     .work = work_of,
@@ -119,6 +127,7 @@ static const rota_kernel_functions all_functions = {
     .cuda_launch = launch_of,
     .cuda_workspace = workspace_of,
     .cuda_select = cuda_select_of,
+    .why = why_of,
 };
 
 /* ---- On the CPU ---- */
@@ -218,6 +227,58 @@ static void sizes(void **state) {
     assert_ok(record(graph, &kernel, words));
     assert_true(rota_kernel_has_parts(&kernel) && rota_kernel_has_workspace(&kernel));
     assert_false(rota_kernel_has_cuda_select(&kernel));
+    rota_graph_release(graph);
+    rota_buffer_release(words);
+}
+
+/* A kernel says itself why it runs as it does; another's text says which function it is; a copy has no kernel. */
+static void why(void **state) {
+    runtime_fixture *f = *state;
+    bound mine = {.number = 7};
+    const rota_kernel says = {.name = "says",
+                              .operand_count = 1,
+                              .flags = ROTA_KERNEL_HAS_FUNCTIONS,
+                              .cpu = {.fn = add_number},
+                              .user = &mine,
+                              .functions = &ROTA_KERNEL_FUNCTIONS(.why = why_of)};
+    rota_buffer *words = test_words(f->device, "words", COUNT, 1);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_node nodes[3];
+    rota_plan *plan, *analysed;
+    const rota_access access = {words, 0, ROTA_WHOLE, ROTA_READWRITE};
+    const rota_kernel *kernels[] = {&says, &test_increment};
+    char text[256], begin[8];
+    uint64_t length;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, "lane", &recorder));
+    for (uint32_t i = 0; i < 2; i++)
+        assert_ok(rota_record_kernel(
+            recorder,
+            &ROTA_KERNEL_NODE(.kernel = kernels[i], .name = "node", .accesses = &access, .access_count = 1),
+            &nodes[i]));
+    assert_ok(rota_record_fill(recorder, words, 0, ROTA_WHOLE, 0, &nodes[2]));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(f->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1),
+                           &plan));
+    assert_ok(rota_plan_explain_kernel(plan, nodes[0], text, sizeof text, &length));
+    assert_int_equal(length, strlen(text));
+    assert_non_null(strstr(text, "node 'node' (lane 1 'lane', node 0): kernel 'says' on "));
+    assert_non_null(strstr(text, ")\nsince 1 operands of 4000 bytes are number 7\n"));
+    assert_int_equal(asked(&mine, WHY), 1);
+    assert_ok(rota_plan_explain_kernel(plan, nodes[0], begin, sizeof begin, &length));
+    assert_int_equal(length, strlen(text));
+    assert_string_equal(begin, "node 'n");
+    assert_ok(rota_plan_explain_kernel(plan, nodes[1], text, sizeof text, NULL));
+    assert_non_null(strstr(text, "'\nwhy: it is the kernel's own, by no choice\n"));
+    assert_ok(rota_plan_explain_kernel(plan, nodes[2], text, sizeof text, NULL));
+    assert_non_null(strstr(text, ": has no kernel\n"));
+    nodes[2].index = 3;
+    assert_status(rota_plan_explain_kernel(plan, nodes[2], text, sizeof text, NULL), ROTA_NOT_FOUND);
+    assert_ok(rota_compile(NULL, graph, NULL, &analysed));
+    assert_status(rota_plan_explain_kernel(analysed, nodes[0], text, sizeof text, NULL), ROTA_WRONG_STATE);
+    rota_plan_release(analysed);
+    rota_plan_release(plan);
     rota_graph_release(graph);
     rota_buffer_release(words);
 }
@@ -378,6 +439,7 @@ static void on_cuda(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(parts_and_work, runtime_setup, runtime_teardown),
+        cmocka_unit_test_setup_teardown(why, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(sizes, runtime_setup, runtime_teardown),
         cmocka_unit_test(on_vulkan),
         cmocka_unit_test(on_cuda),
