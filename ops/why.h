@@ -1,4 +1,5 @@
-/* What the matrix products say of what runs them: rota_kernel.functions of matmul, matmul_f16, matmul_bf16. Internal; not installed. */
+/* What the matrix products say of what runs them: rota_kernel.functions of matmul, matmul_f16, matmul_bf16. Internal;
+ * not installed. */
 #ifndef ROTA_OPS_WHY_H
 #define ROTA_OPS_WHY_H
 
