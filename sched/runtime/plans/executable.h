@@ -48,7 +48,9 @@ struct rota_instance {
 typedef struct rota_plan_replay_times {
     uint64_t submitted_ns, sequenced_ns, handed_over_ns, completed_ns, number;
     rota_status status; /* with which it ended */
-    bool was_alone; /* no other replay of the runtime was under way when it was submitted, nor was it held */
+    bool
+        was_alone; /* no other replay of the runtime was under way when it was submitted, of whatever length, nor was
+                       it held */
 } rota_plan_replay_times;
 
 /* What a submission's payload is made of. */

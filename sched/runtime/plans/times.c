@@ -10,8 +10,12 @@
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/plans/times.h"
+#include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/submission.h"
+#include "sched/runtime/shared/timeline.h"
 
 /* Host times of the last completed replay, and the instance that ran it. */
 static rota_status last_replay(rota_plan *plan, rota_plan_replay_times *out_times, uint32_t *out_instance) {
@@ -30,13 +34,27 @@ static rota_status last_replay(rota_plan *plan, rota_plan_replay_times *out_time
     return ROTA_OK;
 }
 
+/* Whether a replay that was submitted before this one is under way still: it was, all the time. What has come to its
+ * end meanwhile is known by when. */
+static bool is_within_another(rota_runtime *runtime, uint64_t number) {
+    const uint32_t devices = ra_load_acquire(&runtime->device_count); /* pairs with who adds one */
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t q = 0; q < runtime->devices[d]->queues_used; q++) {
+            const rota_submission *other = runtime->devices[d]->timelines[q].order.oldest;
+            for (; other && other->number < number; other = other->next)
+                if (other->plan && !rota_point_passed(runtime, other->final_point)) return true;
+        }
+    return false;
+}
+
 void rota_executable_note_replay(const rota_plan *plan, uint32_t instance,
                                  const rota_plan_replay_times *times, bool was_held) {
     rota_objects_shared *objects = &plan->runtime->objects;
     rota_executable_times_shared *kept = &plan->executable->times;
+    const bool was_disturbed = was_held || is_within_another(plan->runtime, times->number);
     (void)pthread_mutex_lock(&objects->times_mutex);
     kept->replay = *times;
-    kept->replay.was_alone = !was_held && times->submitted_ns >= objects->last_replay_ended_ns;
+    kept->replay.was_alone = !was_disturbed && times->submitted_ns >= objects->last_replay_ended_ns;
     kept->instance = instance;
     if (objects->last_replay_ended_ns < times->completed_ns)
         objects->last_replay_ended_ns = times->completed_ns;

@@ -3,6 +3,8 @@
 #include "tests/kit/runtime_support.h"
 
 #include <dirent.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -455,6 +457,71 @@ static void only_a_replay_alone_teaches_its_time(void **state) {
     assert_ok(rota_runtime_close(runtime, 0));
 }
 
+static _Atomic uint32_t may_end;
+static rota_status held_fn(const rota_kernel_call *call) {
+    (void)call;
+    while (!atomic_load(&may_end)) (void)sched_yield();
+    return ROTA_OK;
+}
+static const rota_kernel held = {.name = "held", .operand_count = 1, .cpu = {.fn = held_fn}};
+
+static rota_graph *graph_of_held(rota_buffer *buffer) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    const rota_access access = {buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_kernel(
+        recorder, &ROTA_KERNEL_NODE(.kernel = &held, .accesses = &access, .access_count = 1), NULL));
+    rota_recorder_close(recorder);
+    return graph;
+}
+
+/* A longer replay of another plan began before it, and ends after it. */
+static void a_replay_within_another_does_not_teach_its_time(void **state) {
+    (void)state;
+    remove_files();
+    rota_history_forget();
+    rota_runtime *runtime;
+    rota_device *device, *second;
+    rota_plan *plan, *longer;
+    adversary_options adversary = {.seed = 3};
+    rota_ticket within, around;
+    double ns;
+    atomic_store(&may_end, 0);
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.diagnostics = true, .cache_dir = folder), &runtime));
+    assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &adversary));
+    assert_ok(rota_device_open(runtime, "cpu", &device));
+    assert_ok(rota_device_open(runtime, "adversary", &second));
+    rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1);
+    rota_buffer *first = test_words(device, "first", WORDS, 1),
+                *other = test_words(second, "other", WORDS, 1);
+    rota_graph *graph = chain_of(first), *held_graph = graph_of_held(other);
+    assert_ok(rota_compile(runtime, graph, &options, &plan));
+    options.devices = &second;
+    assert_ok(rota_compile(runtime, held_graph, &options, &longer));
+    assert_ok(rota_submit_wait(longer, NULL, 0, &around));
+    assert_ok(rota_submit_wait(plan, NULL, 0, &within));
+    assert_ok(rota_wait(within, 0));
+    assert_ok(rota_plan_learn(plan));
+    rota_history *history = rota_device_history(device);
+    assert_false(rota_history_find(history, rota_placing_graph_key(plan), &ns));
+    atomic_store(&may_end, 1);
+    assert_ok(rota_wait(around, 0));
+    assert_ok(rota_submit_wait(plan, NULL, 0, &within));
+    assert_ok(rota_wait(within, 0));
+    assert_ok(rota_plan_learn(plan));
+    assert_true(rota_history_find(history, rota_placing_graph_key(plan), &ns));
+    rota_plan_release(longer);
+    rota_plan_release(plan);
+    rota_graph_release(held_graph);
+    rota_graph_release(graph);
+    rota_buffer_release(other);
+    rota_buffer_release(first);
+    assert_ok(rota_runtime_close(runtime, 0));
+    assert_int_equal(adversary.violations, 0);
+}
+
 int main(void) {
     if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {
@@ -467,6 +534,7 @@ int main(void) {
         cmocka_unit_test(measured_replays_overrule_the_model),
         cmocka_unit_test(graphs_that_differ_have_times_of_their_own),
         cmocka_unit_test(only_a_replay_alone_teaches_its_time),
+        cmocka_unit_test(a_replay_within_another_does_not_teach_its_time),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove_files();
