@@ -63,6 +63,9 @@ typedef struct rota_compile_options {
     /* Costs are told by a table of devices alone, not by what rota_plan_learn has kept: the same graph on the same
      * devices is always placed alike. */
     bool place_by_table;
+    /* Nodes that touch a PERSISTENT buffer, and that devices[0] runs, are placed there, of those that are placed
+     * automatically: those buffers then stay where they are. */
+    bool place_persistent_first;
 } rota_compile_options;
 #define ROTA_COMPILE_OPTIONS(...) ROTA_SIZED(rota_compile_options, __VA_ARGS__)
 

@@ -20,23 +20,6 @@ static rota_packing packing_of(const std::string &name) {
     fail(ROTA_INVALID_ARGUMENT, "packing is 'tight' or 'concurrent', not '" + name + "'");
 }
 
-/* Nodes that touch a tensor of the device's stay there: arrays of other libraries may lie in its memory, or be its
- * memory, and see what a plan has written, and are seen, without rota being asked. The rest is the library's choice. */
-static rota_status choose_devices(void *, const rota_placing *given, uint8_t *out_devices) {
-    try {
-        std::vector<rota_placing_node> nodes(given->nodes, given->nodes + given->node_count);
-        for (rota_placing_node &node : nodes)
-            for (uint32_t t = node.first_touch; t < node.first_touch + node.touch_count; t++)
-                if (given->buffers[given->touches[t]].last == UINT32_MAX && (node.possible & 1))
-                    node.possible = 1;
-        rota_placing own = *given;
-        own.nodes = nodes.data();
-        return rota_placing_choose(&own, out_devices);
-    } catch (const std::bad_alloc &) {
-        return rota_fail(ROTA_OUT_OF_MEMORY, "placing of %u nodes: no host memory", given->node_count);
-    }
-}
-
 /* A plan's device and, of the same runtime, those that nodes may be placed on, too; they are the runtime's. */
 static std::vector<rota_device *> open_all(DeviceCore &first, const std::vector<std::string> &others) {
     std::vector<rota_device *> all{first.device};
@@ -81,7 +64,9 @@ static PlanRef compile(const Graph &core, const std::shared_ptr<DeviceCore> &giv
     options.devices = devices.data();
     options.device_count = static_cast<uint32_t>(devices.size());
     options.place_auto = devices.size() > 1;
-    options.placer = options.place_auto ? choose_devices : nullptr;
+    /* Arrays of other libraries may lie in the memory of the device's tensors, or be it: they see what a plan has
+     * written there, and are seen, without rota being asked. */
+    options.place_persistent_first = options.place_auto;
     end_recording(*core, fuse);
     check_released([&] {
         return rota_compile(plan->device ? plan->device->runtime : nullptr, core->graph, &options,
@@ -299,7 +284,9 @@ static nb::dict plan_stats(const PlanRef &plan) {
     FACT(arena_lower_bound_bytes)
     FACT(recomputed)
     FACT(merged)
-    FACT(plan_bytes) FACT(queues) FACT(devices)
+    FACT(plan_bytes)
+    FACT(queues)
+    FACT(devices)
 #undef FACT
         return facts;
 }
@@ -476,6 +463,8 @@ void bind_plan(nb::module_ &m) {
         "Ends the recording and compiles: hazards, barriers, memory, command buffers. `fuse` "
         "counts at the first compile. `also_on`: ids of further devices, \"cpu\" or \"cuda:1\": nodes are "
         "placed on all of them by what they, and copies between devices, cost, as measured where "
-        "Plan.learn() was called, and on one where that is as fast. Results are those of any other "
-        "placement. `analyse`: without a device, for statistics and pictures.");
+        "Plan.learn() was called, and on one where that is as fast, or where several have no room or "
+        "refuse a node. Results are those of any other placement. `analyse`: without a device, for "
+        "statistics "
+        "and pictures.");
 }

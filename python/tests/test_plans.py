@@ -80,6 +80,24 @@ def test_nodes_are_placed_on_several_devices(tmp_path: Path) -> None:
         assert all(one["device"] is None for one in g.compile(analyse=True).commands())
 
 
+def test_where_several_devices_have_no_room_one_does() -> None:
+    """Within the memory of a plan for one device there is a plan, with the same results."""
+    others = [str(one["id"]) for one in rota.devices() if one["usable"] and one["id"] != "cpu"]
+    x = np.arange(64 * 64, dtype=np.float32).reshape(64, 64) % 7
+    with rota.open("cpu", threads=2) as device:
+        with rota.graph(device, name="wide", gradients=False) as g:
+            given = g.input("x", (64, 64))
+            branches = [given @ (given * float(k + 1)) for k in range(6)]
+            total = branches[0]
+            for branch in branches[1:]:
+                total = total + branch
+            g.output("y", total)
+        limit = g.compile().stats["arena_bytes"]
+        plan = g.compile(also_on=others, memory_limit=limit)
+        assert plan.stats["arena_bytes"] <= limit
+        np.testing.assert_allclose(plan(x=x).result()["y"], 21 * (x @ x), rtol=1e-5)
+
+
 def test_arrays_have_what_plans_on_several_devices_write(tmp_path: Path) -> None:
     """An adopted array is read and written as it lies there, wherever the rest of the plan is."""
     others = [str(one["id"]) for one in rota.devices() if one["usable"] and one["id"] != "cpu"]

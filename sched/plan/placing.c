@@ -165,6 +165,17 @@ static rota_status list_nodes(problem *p) {
     return ROTA_OK;
 }
 
+/* What touches a buffer that stays is on the first device, where that runs it. */
+static void keep_persistent(problem *p) {
+    const rota_placing_buffer *buffers = p->values.buffers.data;
+    const uint32_t *touches = p->values.touches.data;
+    for (uint32_t n = 0; n < p->c->node_count; n++) {
+        rota_placing_node *node = &p->nodes[n];
+        for (uint32_t t = node->first_touch; t < node->first_touch + node->touch_count; t++)
+            if (buffers[touches[t]].last == UINT32_MAX && (node->possible & 1)) node->possible = 1;
+    }
+}
+
 static rota_status pose(problem *p) {
     rota_compiler *c = p->c;
     ROTA_TRY(list_devices(p));
@@ -174,6 +185,7 @@ static rota_status pose(problem *p) {
     if (!p->nodes || !p->costs) return rota_compile_no_memory(c);
     ROTA_TRY(list_nodes(p));
     ROTA_TRY(rota_placing_find_values(c, p->records, p->nodes, &p->values));
+    if (c->plan->options.place_persistent_first) keep_persistent(p);
     p->placing = (rota_placing){.struct_size = sizeof p->placing,
                                 .node_count = c->node_count,
                                 .edge_count = (uint32_t)p->values.edges.count,

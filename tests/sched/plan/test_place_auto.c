@@ -473,6 +473,47 @@ static void where_memory_is_short_one_device_does(void **state) {
     free_wide(&it);
 }
 
+/* What touches PERSISTENT buffers is on the first device, the rest where it is best, or where several devices have no
+ * room, on that one, too. */
+static void what_persistent_buffers_touch_may_stay(void **state) {
+    world *w = *state;
+    static rota_plan_command commands[COMMANDS_MAX];
+    wide it;
+    rota_plan *plan;
+    uint32_t kernels[2], copies;
+    rota_plan_stats several = ROTA_PLAN_STATS(), one = ROTA_PLAN_STATS();
+    rota_device *const turned[] = {w->devices[1], w->devices[0]};
+    record_wide(w, &heavy, 0, &it);
+    rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = turned, .device_count = 2,
+                                                        .place_auto = true, .place_persistent_first = true);
+    assert_ok(rota_compile(w->runtime, it.graph, &options, &plan));
+    assert_ok(rota_plan_get_stats(plan, &several));
+    commands[0].struct_size = sizeof *commands;
+    assert_ok(rota_plan_get_commands(plan, commands, COMMANDS_MAX));
+    for (uint64_t i = 0; i < several.commands; i++)
+        if (commands[i].kernel == &light || commands[i].kernel == &join)
+            assert_ptr_equal(commands[i].device, turned[0]);
+    count(w, plan, kernels, &copies);
+    assert_true(kernels[0] > 0 && kernels[1] > 0);
+    run(plan);
+    test_expect_words(it.total, WORDS, BRANCHES * 8);
+    rota_plan_release(plan);
+    options.device_count = 1;
+    assert_ok(rota_compile(w->runtime, it.graph, &options, &plan));
+    assert_ok(rota_plan_get_stats(plan, &one));
+    rota_plan_release(plan);
+    assert_true(several.arena_bytes > one.arena_bytes);
+    options.device_count = 2;
+    options.memory_limit_bytes = one.arena_bytes;
+    assert_ok(rota_compile(w->runtime, it.graph, &options, &plan));
+    count(w, plan, kernels, &copies);
+    assert_true(kernels[0] == 0 && copies == 0);
+    run(plan);
+    test_expect_words(it.total, WORDS, BRANCHES * 8);
+    rota_plan_release(plan);
+    free_wide(&it);
+}
+
 /* Each branch has a matrix of its own, and no device room for all of them: they are where there is, though all would be
  * faster on one. */
 static void what_one_device_has_no_memory_for_is_on_several(void **state) {
@@ -523,6 +564,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_is_read_on_both_stays_on_both, open_world, close_world),
         cmocka_unit_test(fused_nodes_are_of_one_device),
         cmocka_unit_test_setup_teardown(a_kernel_that_no_device_runs_is_named, open_world, close_world),
+        cmocka_unit_test_setup_teardown(what_persistent_buffers_touch_may_stay, open_world, close_world),
         cmocka_unit_test_setup_teardown(where_memory_is_short_one_device_does, open_world, close_world),
         cmocka_unit_test(what_one_device_has_no_memory_for_is_on_several),
     };
