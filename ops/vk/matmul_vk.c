@@ -123,10 +123,10 @@ static bool fits(const rota_kernel *kernel, uint32_t features) {
 }
 
 static bool is_addressable(const rota_matmul_params *p) {
-    const uint64_t rows = p->m > p->k ? p->m : p->k;
-    const uint64_t longest = p->lda > p->ldb ? p->lda : p->ldb;
-    return rows * (longest > p->ldc ? longest : p->ldc) < TENSOR_ELEMENTS_MAX &&
-           (uint64_t)p->n * p->ldb < TENSOR_ELEMENTS_MAX;
+    const uint64_t a_rows = p->flags & ROTA_MATMUL_TRANSPOSE_A ? p->k : p->m;
+    const uint64_t b_rows = p->flags & ROTA_MATMUL_TRANSPOSE_B ? p->n : p->k;
+    return a_rows * p->lda < TENSOR_ELEMENTS_MAX && b_rows * p->ldb < TENSOR_ELEMENTS_MAX &&
+           (uint64_t)p->m * p->ldc < TENSOR_ELEMENTS_MAX;
 }
 
 /* The best that the device has: cooperative matrices of a workgroup, then of a subgroup, then none. */
