@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "bench/commands.h"
 #include "bench/half.h"
+#include "bench/matmul_shapes.h"
 #include "bench/options.h"
 #include "bench/pictures.h"
 #include "bench/progress.h"
@@ -15,7 +16,6 @@
 #include "ops/ops.h"
 
 static const char program[] = "rota-bench matmul";
-#define SHAPES_MAX 16
 #define SETS_MAX 16
 /* Operands rotate through at least this much memory where there are products enough: more than any cache
  * holds. */
@@ -26,12 +26,8 @@ static const char program[] = "rota-bench matmul";
  * over a replay; without, they are measured as they are. */
 #define COMPARED_SPIN_NS UINT64_C(10000000)
 
-typedef struct shape {
-    uint64_t m, n, k;
-} shape;
-
 typedef struct settings {
-    shape shapes[SHAPES_MAX], check_shape;
+    matmul_shape shapes[MATMUL_SHAPES_MAX], check_shape;
     uint32_t shape_count;
     rota_dtype dtype;
     uint64_t iters, warmup, repeat;
@@ -49,7 +45,7 @@ typedef struct check {
 
 /* Products of one shape: `sets` of operands, a graph of `products` that rotates through them. */
 typedef struct products {
-    shape shape;
+    matmul_shape shape;
     uint64_t sets, count;
     rota_buffer *a[SETS_MAX], *b[SETS_MAX], *c[SETS_MAX];
     rota_graph *graph;
@@ -86,6 +82,15 @@ static void products_free(products *p) {
     *p = (products){0};
 }
 
+static rota_status tensor_of(const products *p, rota_buffer *buffer, rota_dtype dtype, matmul_extent e,
+                             rota_tensor *out) {
+    ROTA_TRY(rota_tensor_of(buffer, 0, dtype, ROTA_SHAPE(p->shape.batch, e.rows, e.stride), out));
+    ROTA_TRY(rota_tensor_slice(out, 2, 0, e.columns, out));
+    if (p->shape.batch > 1) return ROTA_OK;
+    rota_tensor whole = *out;
+    return rota_tensor_reshape(&whole, ROTA_SHAPE(e.rows, e.columns), out);
+}
+
 static rota_status record(products *p, rota_dtype dtype) {
     rota_recorder *recorder;
     rota_tape *tape = NULL;
@@ -94,12 +99,11 @@ static rota_status record(products *p, rota_dtype dtype) {
     for (uint64_t i = 0; i < p->count && status == ROTA_OK; i++) {
         uint64_t s = i % p->sets;
         rota_tensor a, b, c;
-        status = rota_tensor_of(p->a[s], 0, dtype, ROTA_SHAPE(p->shape.m, p->shape.k), &a);
+        status = tensor_of(p, p->a[s], dtype, matmul_extent_a(&p->shape), &a);
+        if (status == ROTA_OK) status = tensor_of(p, p->b[s], dtype, matmul_extent_b(&p->shape), &b);
+        if (status == ROTA_OK) status = tensor_of(p, p->c[s], dtype, matmul_extent_c(&p->shape), &c);
         if (status == ROTA_OK)
-            status = rota_tensor_of(p->b[s], 0, dtype, ROTA_SHAPE(p->shape.k, p->shape.n), &b);
-        if (status == ROTA_OK)
-            status = rota_tensor_of(p->c[s], 0, dtype, ROTA_SHAPE(p->shape.m, p->shape.n), &c);
-        if (status == ROTA_OK) status = rota_op_matmul_into(tape, a, b, false, false, c);
+            status = rota_op_matmul_into(tape, a, b, p->shape.transpose_a, p->shape.transpose_b, c);
         if (status == ROTA_OK && i == 0) status = rota_recorder_last_node(recorder, &p->first);
     }
     rota_tape_destroy(tape);
@@ -109,9 +113,12 @@ static rota_status record(products *p, rota_dtype dtype) {
 
 /* Makes and fills the operands; each result starts as NaN. */
 static rota_status make_operands(products *p, const opened_device *opened, rota_dtype dtype, FILE *copy) {
-    uint64_t bytes = rota_dtype_bytes(dtype), m = p->shape.m, n = p->shape.n, k = p->shape.k;
-    uint64_t largest = m * k > k * n ? m * k : k * n;
-    if (m * n > largest) largest = m * n;
+    const uint64_t bytes = rota_dtype_bytes(dtype);
+    const uint64_t of_a = matmul_extent_count(&p->shape, matmul_extent_a(&p->shape));
+    const uint64_t of_b = matmul_extent_count(&p->shape, matmul_extent_b(&p->shape));
+    const uint64_t of_c = matmul_extent_count(&p->shape, matmul_extent_c(&p->shape));
+    uint64_t largest = of_a > of_b ? of_a : of_b;
+    if (of_c > largest) largest = of_c;
     void *data = malloc(largest * bytes);
     if (!data)
         return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for an operand of %" PRIu64 " bytes",
@@ -122,7 +129,7 @@ static rota_status make_operands(products *p, const opened_device *opened, rota_
             const char *name;
             uint64_t count;
             rota_buffer **buffer;
-        } operands[] = {{"a", m * k, &p->a[s]}, {"b", k * n, &p->b[s]}, {"c", m * n, &p->c[s]}};
+        } operands[] = {{"a", of_a, &p->a[s]}, {"b", of_b, &p->b[s]}, {"c", of_c, &p->c[s]}};
         for (int o = 0; o < 3 && status == ROTA_OK; o++) {
             if (o < 2)
                 fill_operand(data, dtype, operands[o].count, o ? seed_b(s) : seed_a(s));
@@ -144,23 +151,27 @@ static rota_status make_operands(products *p, const opened_device *opened, rota_
 
 /* The operands live on the device, and one of them at a time on the host, while it is filled; the reference
  * needs a and b. Said before they are allocated, as a host that runs out of memory ends the process. */
-static rota_status check_memory(const rota_device_info *info, const shape *of, uint64_t device_bytes,
+static rota_status check_memory(const rota_device_info *info, const matmul_shape *of, uint64_t device_bytes,
                                 uint64_t element_bytes) {
-    uint64_t a = of->m * of->k, b = of->k * of->n, c = of->m * of->n;
+    const uint64_t a = matmul_extent_count(of, matmul_extent_a(of)),
+                   b = matmul_extent_count(of, matmul_extent_b(of)),
+                   c = matmul_extent_count(of, matmul_extent_c(of));
     uint64_t host_bytes = (c > a + b ? c : a + b) * element_bytes;
     uint64_t host_has = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     if (info->device_class != ROTA_DEVICE_GPU) host_bytes += device_bytes;
     bool on_host = info->device_class != ROTA_DEVICE_GPU || host_bytes > host_has;
     uint64_t needs = on_host ? host_bytes : device_bytes, has = on_host ? host_has : info->memory_bytes;
     if (!has || needs <= has) return ROTA_OK;
-    return rota_fail(ROTA_OUT_OF_MEMORY,
-                     "%" PRIu64 "x%" PRIu64 "x%" PRIu64 " needs about %" PRIu64 " bytes, and %s has %" PRIu64,
-                     of->m, of->n, of->k, needs, on_host ? "the host" : info->id, has);
+    char text[MATMUL_TEXT_MAX];
+    return rota_fail(ROTA_OUT_OF_MEMORY, "%s needs about %" PRIu64 " bytes, and %s has %" PRIu64,
+                     matmul_shape_text(of, text), needs, on_host ? "the host" : info->id, has);
 }
 
 static rota_status products_create(products *p, const opened_device *opened, rota_dtype dtype,
-                                   const shape *of, uint64_t count, FILE *copy) {
-    uint64_t set_bytes = (of->m * of->k + of->k * of->n + of->m * of->n) * rota_dtype_bytes(dtype);
+                                   const matmul_shape *of, uint64_t count, FILE *copy) {
+    const uint64_t set_bytes = rota_dtype_bytes(dtype) * (matmul_extent_count(of, matmul_extent_a(of)) +
+                                                          matmul_extent_count(of, matmul_extent_b(of)) +
+                                                          matmul_extent_count(of, matmul_extent_c(of)));
     uint64_t sets = ROTATION_BYTES / set_bytes + 1;
     if (sets > SETS_MAX) sets = SETS_MAX;
     if (sets > count) sets = count;
@@ -189,38 +200,58 @@ static rota_status replay(const products *p, double *out_ms, double *out_submit_
     return ROTA_OK;
 }
 
-/* Compares `rows` rows of set s, spread over the result, with sums in f64 of the rounded operands. */
+/* Row `row` of a batch's product, in f64, of the rounded operands. */
+static void reference_row(const matmul_shape *of, rota_dtype dtype, const void *a, const void *b,
+                          uint64_t batch, uint64_t row, double *sums) {
+    const matmul_extent of_a = matmul_extent_a(of), of_b = matmul_extent_b(of);
+    const uint64_t from_a = batch * of_a.rows * of_a.stride, from_b = batch * of_b.rows * of_b.stride;
+    memset(sums, 0, of->n * sizeof *sums);
+    for (uint64_t i = 0; i < of->k; i++) {
+        const uint64_t at = of->transpose_a ? i * of_a.stride + row : row * of_a.stride + i;
+        const double left = element_get(a, dtype, from_a + at);
+        const uint64_t along = of->transpose_b ? of_b.stride : 1,
+                       start = of->transpose_b ? i : i * of_b.stride;
+        for (uint64_t j = 0; j < of->n; j++)
+            sums[j] += left * element_get(b, dtype, from_b + start + j * along);
+    }
+}
+
+static void compare_row(const double *sums, const void *row, rota_dtype dtype, uint64_t count, double atol,
+                        double rtol, check *result) {
+    for (uint64_t j = 0; j < count; j++) {
+        const double difference = fabs(element_get(row, dtype, j) - sums[j]);
+        const double relative = difference / fmax(fabs(sums[j]), 1e-6);
+        /* Written so that NaN fails. */
+        if (!(difference <= atol + rtol * fabs(sums[j]))) result->fails++;
+        if (!(difference <= result->max_abs)) result->max_abs = difference;
+        if (!(relative <= result->max_rel)) result->max_rel = relative;
+        result->total++;
+    }
+}
+
+/* Compares `rows` rows of set s, spread over the results, with the reference. */
 static rota_status check_set(const products *p, rota_dtype dtype, uint64_t s, uint64_t rows, double atol,
                              double rtol, check *result) {
-    uint64_t m = p->shape.m, n = p->shape.n, k = p->shape.k, bytes = rota_dtype_bytes(dtype);
+    const matmul_shape *of = &p->shape;
+    const uint64_t bytes = rota_dtype_bytes(dtype), all = of->batch * of->m, n = of->n;
+    const uint64_t of_a = matmul_extent_count(of, matmul_extent_a(of));
+    const uint64_t of_b = matmul_extent_count(of, matmul_extent_b(of));
     rota_status status = ROTA_OK;
-    void *a = malloc(m * k * bytes), *b = malloc(k * n * bytes), *c = malloc(n * bytes);
+    void *a = malloc(of_a * bytes), *b = malloc(of_b * bytes), *c = malloc(n * bytes);
     double *sums = malloc(n * sizeof *sums);
     if (!a || !b || !c || !sums) {
         status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the reference of a product");
         goto done;
     }
-    fill_operand(a, dtype, m * k, seed_a(s));
-    fill_operand(b, dtype, k * n, seed_b(s));
-    if (rows > m) rows = m;
+    fill_operand(a, dtype, of_a, seed_a(s));
+    fill_operand(b, dtype, of_b, seed_b(s));
+    if (rows > all) rows = all;
     for (uint64_t r = 0; r < rows; r++) {
-        uint64_t row = rows == 1 ? 0 : r * (m - 1) / (rows - 1);
-        status = rota_buffer_read(p->c[s], row * n * bytes, c, n * bytes);
+        const uint64_t row = rows == 1 ? 0 : r * (all - 1) / (rows - 1);
+        status = rota_buffer_read(p->c[s], row * (n + of->pad) * bytes, c, n * bytes);
         if (status != ROTA_OK) goto done;
-        memset(sums, 0, n * sizeof *sums);
-        for (uint64_t i = 0; i < k; i++) {
-            double left = element_get(a, dtype, row * k + i);
-            for (uint64_t j = 0; j < n; j++) sums[j] += left * element_get(b, dtype, i * n + j);
-        }
-        for (uint64_t j = 0; j < n; j++) {
-            double got = element_get(c, dtype, j), difference = fabs(got - sums[j]);
-            double relative = difference / fmax(fabs(sums[j]), 1e-6);
-            /* Written so that NaN fails. */
-            if (!(difference <= atol + rtol * fabs(sums[j]))) result->fails++;
-            if (!(difference <= result->max_abs)) result->max_abs = difference;
-            if (!(relative <= result->max_rel)) result->max_rel = relative;
-            result->total++;
-        }
+        reference_row(of, dtype, a, b, row / of->m, row % of->m, sums);
+        compare_row(sums, c, dtype, n, atol, rtol, result);
     }
 done:
     free(a);
@@ -236,7 +267,7 @@ static int check_shape(const settings *s, const opened_device *opened, check *re
     double ms, submit_us;
     REPORT_TRY(products_create(&p, opened, s->dtype, &s->check_shape, 1, NULL));
     REPORT_TRY(replay(&p, &ms, &submit_us));
-    REPORT_TRY(check_set(&p, s->dtype, 0, s->check_shape.m, s->atol, s->rtol, result));
+    REPORT_TRY(check_set(&p, s->dtype, 0, s->check_shape.batch * s->check_shape.m, s->atol, s->rtol, result));
 done:
     products_free(&p);
     return code;
@@ -325,10 +356,11 @@ static void add_number(cJSON *row, const char *name, double value) {
         cJSON_AddNumberToObject(row, name, value);
 }
 
-static void add_row(cJSON *rows, const shape *of, const timing *t) {
-    double flops = 2.0 * (double)of->m * (double)of->n * (double)of->k, tflops = flops / t->ms.median / 1e9;
-    char text[72];
-    snprintf(text, sizeof text, "%" PRIu64 "x%" PRIu64 "x%" PRIu64, of->m, of->n, of->k);
+static void add_row(cJSON *rows, const matmul_shape *of, const timing *t) {
+    const double flops = 2.0 * (double)of->batch * (double)of->m * (double)of->n * (double)of->k;
+    const double tflops = flops / t->ms.median / 1e9;
+    char text[MATMUL_TEXT_MAX];
+    (void)matmul_shape_text(of, text);
     cJSON *row = cJSON_CreateObject();
     cJSON_AddItemToArray(rows, row);
     cJSON_AddStringToObject(row, "shape", text);
@@ -376,7 +408,7 @@ static rota_status explain(const products *p, cJSON *rows) {
     return status;
 }
 
-static int time_shape(const settings *s, const opened_device *opened, const shape *of, cJSON *rows,
+static int time_shape(const settings *s, const opened_device *opened, const matmul_shape *of, cJSON *rows,
                       check *result) {
     int code = EXIT_GOOD;
     products p = {0};
@@ -399,7 +431,7 @@ static int time_shape(const settings *s, const opened_device *opened, const shap
     REPORT_TRY(made);
     if (s->compare)
         compared = torch_start(&child, rota_device_get_info(opened->device)->device_class == ROTA_DEVICE_GPU,
-                               s->dtype, of->m, of->n, of->k, p.sets, copy_path);
+                               s->dtype, of, p.sets, copy_path);
     code = time_replays(s, &p, compared ? &child : NULL, &t);
     for (uint64_t set = 0; set < p.sets && code == EXIT_GOOD; set++)
         REPORT_TRY(check_set(&p, s->dtype, set, SAMPLED_ROWS, s->atol, s->rtol, result));
@@ -414,23 +446,25 @@ done:
     return code;
 }
 
-/* "MxNxK[,MxNxK...]"; false for anything else, or extents outside 1 to 65536. */
-static bool parse_shapes(const char *text, shape *out, uint32_t capacity, uint32_t *out_count) {
-    *out_count = 0;
-    for (;;) {
-        uint64_t extent[3];
-        for (int i = 0; i < 3; i++) {
-            if (*text < '0' || *text > '9') return false;
-            char *end;
-            extent[i] = strtoull(text, &end, 10);
-            if (extent[i] < 1 || extent[i] > 65536 || (i < 2 && *end != 'x')) return false;
-            text = i < 2 ? end + 1 : end;
-        }
-        if (*out_count == capacity) return false;
-        out[(*out_count)++] = (shape){extent[0], extent[1], extent[2]};
-        if (*text == 0) return true;
-        if (*text++ != ',') return false;
+/* Of those that were compared, where there are several. */
+static void say_ratios(const cJSON *rows) {
+    double ratios[MATMUL_SHAPES_MAX];
+    const char *lowest = NULL;
+    double least = INFINITY;
+    uint32_t count = 0;
+    const cJSON *row;
+    cJSON_ArrayForEach(row, rows) {
+        const cJSON *ratio = cJSON_GetObjectItem(row, "ratio");
+        if (!cJSON_IsNumber(ratio)) continue;
+        ratios[count++] = ratio->valuedouble;
+        if (ratio->valuedouble >= least) continue;
+        least = ratio->valuedouble;
+        lowest = cJSON_GetObjectItem(row, "shape")->valuestring;
     }
+    if (count < 2) return;
+    const sample_stats all = samples_describe(ratios, count);
+    printf("ratios of %u: %.3f to %.3f, median %.3f; the least is of %s\n", count, all.least, all.most,
+           all.median, lowest);
 }
 
 /* Checks the product, times the shapes, and writes what came of it. */
@@ -455,6 +489,7 @@ static int run(const settings *s, const char *id, const char *shapes, const char
     for (uint32_t i = 0; i < s->shape_count && code == EXIT_GOOD; i++)
         code = time_shape(s, &opened, &s->shapes[i], rows, &result_check);
     progress_end(&bar);
+    if (code == EXIT_GOOD) say_ratios(rows);
     cJSON *checks = cJSON_AddObjectToObject(result, "check");
     cJSON_AddNumberToObject(checks, "max_abs", result_check.max_abs);
     cJSON_AddNumberToObject(checks, "max_rel", result_check.max_rel);
@@ -479,16 +514,24 @@ int bench_matmul(int argc, char **argv) {
     settings s = {.iters = 40, .warmup = 8, .repeat = 3, .atol = 2e-2, .rtol = 1e-2};
     const char *shapes = "1024x1024x1024", *check_text = "384x384x384", *id = NULL, *out = NULL;
     int dtype = 0, compare = -1;
+    uint64_t random = 0, seed = 1;
     const option options[] = {
         OPTION_ROW_DEVICE(id),
-        {"--shapes", OPTION_STRING, &shapes, "MxNxK[,MxNxK...]", 0, 0, false,
-         "the products that one replay does: M rows of K, times K rows of N"},
+        {"--shapes", OPTION_STRING, &shapes, MATMUL_FORM "[,...]", 0, 0, false,
+         "the products: M rows of K, times K rows of N; B of them at once; which of the two lie in memory "
+         "turned; rows "
+         "that are PAD elements longer than what they hold; gpt2: those of GPT-2's layers in three sizes, "
+         "with both "
+         "gradients"},
+        {"--random", OPTION_COUNT, &random, "N", 1, MATMUL_SHAPES_MAX, false,
+         "as many products in their place, of sizes from 64 to 16384 that are drawn"},
+        {"--seed", OPTION_COUNT, &seed, "N", 0, 9007199254740992.0, false, "of the drawn ones"},
         {"--dtype", OPTION_CHOICE, &dtype, "f32|f16|bf16", 0, 0, false, "of the operands; sums are f32"},
         {"--iters", OPTION_COUNT, &s.iters, "N", 1, 100000, false, "replays that are timed together"},
         {"--warmup", OPTION_COUNT, &s.warmup, "N", 0, 100000, false, "replays before those"},
         {"--repeat", OPTION_COUNT, &s.repeat, "N", 1, 100000, false,
          "how often that is done; the median counts"},
-        {"--check-shape", OPTION_STRING, &check_text, "MxNxK", 0, 0, false,
+        {"--check-shape", OPTION_STRING, &check_text, MATMUL_FORM, 0, 0, false,
          "a product that is checked element by element"},
         {"--check-atol", OPTION_REAL, &s.atol, "X", 0, 1e6, false, "how far a result may be off, absolutely"},
         {"--check-rtol", OPTION_REAL, &s.rtol, "X", 0, 1e6, false, "and relative to what is right"},
@@ -512,12 +555,14 @@ int bench_matmul(int argc, char **argv) {
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
     if (!plan_pictures_good(&table, &s.pictures)) return EXIT_BAD_ARGUMENT;
     uint32_t one;
-    bool good = parse_shapes(shapes, s.shapes, SHAPES_MAX, &s.shape_count);
-    if (!good || !parse_shapes(check_text, &s.check_shape, 1, &one)) {
-        options_bad(&table, "%s: MxNxK, each from 1 to 65536, at most %d of them; not '%s'",
-                    good ? "--check-shape" : "--shapes", good ? 1 : SHAPES_MAX, good ? check_text : shapes);
+    const bool good = matmul_shapes_parse(shapes, s.shapes, MATMUL_SHAPES_MAX, &s.shape_count);
+    if (!good || !matmul_shapes_parse(check_text, &s.check_shape, 1, &one)) {
+        options_bad(
+            &table, "%s: " MATMUL_FORM ", each from 1 to 65536, PAD to 4096, at most %d of them; not '%s'",
+            good ? "--check-shape" : "--shapes", good ? 1 : MATMUL_SHAPES_MAX, good ? check_text : shapes);
         return EXIT_BAD_ARGUMENT;
     }
+    if (random) matmul_shapes_draw(seed, s.shape_count = (uint32_t)random, s.shapes);
     s.dtype = dtypes[dtype];
     s.compare = compare == 0;
     return run(&s, id, shapes, out);

@@ -17,22 +17,31 @@ static const char script[] =
     "    import torch\n"
     "except ImportError:\n"
     "    print('none', flush=True); sys.exit(0)\n"
-    "gpu, dtype, m, n, k, sets, path = sys.argv[1:8]\n"
-    "m, n, k, sets = int(m), int(n), int(k), int(sets)\n"
+    "gpu, dtype, path = sys.argv[1:4]\n"
+    "batch, m, n, k, pad, turn_a, turn_b, sets = map(int, sys.argv[4:])\n"
     "dtype = {'f32': torch.float32, 'f16': torch.float16, 'bf16': torch.bfloat16}[dtype]\n"
     "gpu = gpu == '1'\n"
     "if gpu and not torch.cuda.is_available():\n"
     "    print('none', flush=True); sys.exit(0)\n"
     "torch.backends.cuda.matmul.allow_tf32 = False\n"
-    "whole = torch.from_file(path, size=sets * (m * k + k * n), dtype=dtype)\n"
     "device = 'cuda' if gpu else 'cpu'\n"
+    "def matrix(data, rows, columns, turned):\n"
+    "    if turned: rows, columns = columns, rows\n"
+    "    view = data.view(batch, rows, columns + pad)[:, :, :columns]\n"
+    "    if turned: view = view.transpose(1, 2)\n"
+    "    return view[0] if batch == 1 else view\n"
+    "def count(rows, columns, turned): return batch * (columns * (rows + pad) if turned else rows * (columns "
+    "+ pad))\n"
+    "of_a, of_b = count(m, k, turn_a), count(k, n, turn_b)\n"
+    "whole = torch.from_file(path, size=sets * (of_a + of_b), dtype=dtype)\n"
     "operands = []\n"
     "for s in range(sets):\n"
-    "    part = whole[s * (m * k + k * n):(s + 1) * (m * k + k * n)].to(device, copy=True)\n"
-    "    operands.append((part[:m * k].view(m, k), part[m * k:].view(k, n), torch.empty(m, n, dtype=dtype, "
-    "device=device)))\n"
-    "def eager(count):\n"
-    "    for i in range(count):\n"
+    "    part = whole[s * (of_a + of_b):(s + 1) * (of_a + of_b)].to(device, copy=True)\n"
+    "    c = torch.empty(count(m, n, 0), dtype=dtype, device=device)\n"
+    "    operands.append((matrix(part[:of_a], m, k, turn_a), matrix(part[of_a:], k, n, turn_b), matrix(c, m, "
+    "n, 0)))\n"
+    "def eager(times):\n"
+    "    for i in range(times):\n"
     "        a, b, c = operands[i % sets]\n"
     "        torch.matmul(a, b, out=c)\n"
     "graphs = {}\n"
@@ -65,8 +74,8 @@ static bool read_line(torch_child *child, char *line, int size) {
     return poll(&waited, 1, ANSWER_MS) == 1 && fgets(line, size, child->from);
 }
 
-bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, uint64_t m, uint64_t n, uint64_t k,
-                 uint64_t sets, const char *path) {
+bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, const matmul_shape *shape, uint64_t sets,
+                 const char *path) {
     *child = (torch_child){.gpu = gpu};
     int to[2], from[2];
     if (pipe(to) != 0) return false;
@@ -76,9 +85,11 @@ bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, uint64_t m, uin
         return false;
     }
     signal(SIGPIPE, SIG_IGN);
-    char numbers[4][24];
-    const uint64_t values[4] = {m, n, k, sets};
-    for (int i = 0; i < 4; i++) snprintf(numbers[i], sizeof numbers[i], "%" PRIu64, values[i]);
+    enum { VALUES = 8 };
+    char numbers[VALUES][24];
+    const uint64_t values[VALUES] = {shape->batch, shape->m,           shape->n,           shape->k,
+                                     shape->pad,   shape->transpose_a, shape->transpose_b, sets};
+    for (int i = 0; i < VALUES; i++) snprintf(numbers[i], sizeof numbers[i], "%" PRIu64, values[i]);
     child->process = fork();
     if (child->process == 0) {
         dup2(to[0], STDIN_FILENO);
@@ -87,8 +98,9 @@ bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, uint64_t m, uin
             close(to[i]);
             close(from[i]);
         }
-        execlp("python3", "python3", "-c", script, gpu ? "1" : "0", rota_dtype_name(dtype), numbers[0],
-               numbers[1], numbers[2], numbers[3], path, (char *)NULL);
+        execlp("python3", "python3", "-c", script, gpu ? "1" : "0", rota_dtype_name(dtype), path, numbers[0],
+               numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6], numbers[7],
+               (char *)NULL);
         _exit(127);
     }
     close(to[0]);

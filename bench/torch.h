@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include "bench/matmul_shapes.h"
 #include "ops/tensor.h"
 
 typedef struct torch_child {
@@ -15,11 +16,11 @@ typedef struct torch_child {
     bool gpu;
 } torch_child;
 
-/* Starts python3 with operands of `sets` products [m, k] x [k, n], read from the file at `path` (all of a
- * set's a, then its b, set after set). False with a note on stderr where python3 has no torch, or it fails.
+/* Starts python3 with operands of `sets` products, read from the file at `path` (all of a set's a, then its b, set after
+ * set, as they lie in memory). False with a note on stderr where python3 has no torch, or it fails.
  */
-bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, uint64_t m, uint64_t n, uint64_t k,
-                 uint64_t sets, const char *path);
+bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, const matmul_shape *shape, uint64_t sets,
+                 const char *path);
 /* Runs `iters` products, called one by one or (GPUs only) replayed as a CUDA graph; milliseconds each. */
 bool torch_run(torch_child *child, bool graph, uint64_t iters, double *out_ms);
 void torch_stop(torch_child *child);

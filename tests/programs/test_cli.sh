@@ -37,8 +37,11 @@ expect 3 'vk:99' "$bench" smoke --device vk:99
 expect 3 'cuda:99' "$bench" smoke --device cuda:99
 expect 1 'auto, cpu, vk:0' "$bench" smoke --device cuda:
 expect 1 'MxNxK' "$bench" matmul --shapes 10x10
-expect 1 "shapes: MxNxK.*not '10x10x0'" "$bench" matmul --shapes 10x10x0
-expect 1 "check-shape: MxNxK.*not '1x1'" "$bench" matmul --check-shape 1x1
+expect 1 "shapes: .*not '10x10x0'" "$bench" matmul --shapes 10x10x0
+expect 1 "check-shape: .*not '1x1'" "$bench" matmul --check-shape 1x1
+for wrong in 1x2x3x4x5 8x8x8:n 8x8x8:nx 8x8x8+0 8x8x8:nt+ gpt 8x8x8,; do
+  expect 1 "shapes: .*MxNxK.*not '${wrong//+/[+]}'" "$bench" matmul --shapes "$wrong"
+done
 expect 1 'needs about [0-9]+ bytes, and the host has [0-9]+' "$bench" matmul --device cpu --shapes 65536x65536x65536
 
 expect 0 'default: ' "$bench" devices --out devices.json
@@ -132,6 +135,9 @@ for graph in chain wide train; do
   expect 0 'all checked' "$bench" replay --device cpu --graph $graph --nodes 100 --rounds 3 --trace replay.trace
   "$here/trace_check.py" replay.trace $graph || failures=$((failures + 1))
 done
+expect 0 ' 0 of ' "$bench" matmul --device cpu --iters 3 --warmup 0 --repeat 1 --check-shape 2x65x67x69:tn+5 \
+  --shapes 64x48x80:nt,33x17x129:tn+3,3x20x30x40:tt+1,4x5x6x7 --out matmul.json
+grep -q '"3x20x30x40:tt+1"' matmul.json || { echo "FAILED: no row of a product turned"; failures=$((failures + 1)); }
 expect 2 'wrong' "$bench" matmul --device cpu --shapes 64x64x64 --iters 1 --repeat 1 --check-atol 0 --check-rtol 0
 expect 0 'submissions' "$bench" submit --device cpu --threads 2 --seconds 0.2 --out submit.json
 fields submit.json threads submissions_per_s caller_ns_p50 caller_ns_p99 caller_ns_p999 mutex_submissions_per_s \
