@@ -408,16 +408,16 @@ static rota_status explain(const products *p, cJSON *rows) {
     return status;
 }
 
-static int time_shape(const settings *s, const opened_device *opened, const matmul_shape *of, cJSON *rows,
-                      check *result) {
+/* `child` may have no process. */
+static int time_shape(const settings *s, const opened_device *opened, const matmul_shape *of,
+                      torch_child *child, cJSON *rows, check *result) {
     int code = EXIT_GOOD;
     products p = {0};
     timing t = {.torch_ms = NAN, .torch_graph_ms = NAN};
-    torch_child child = {0};
     char copy_path[] = "/tmp/rota-operands-XXXXXX";
     FILE *copy = NULL;
-    bool compared = false;
-    if (s->compare) {
+    const bool compared = child->process > 0;
+    if (compared) {
         int descriptor = mkstemp(copy_path);
         copy = descriptor < 0 ? NULL : fdopen(descriptor, "wb");
         if (!copy) {
@@ -426,13 +426,11 @@ static int time_shape(const settings *s, const opened_device *opened, const matm
         }
     }
     rota_status made = products_create(&p, opened, s->dtype, of, s->iters, copy);
-    if (copy && fclose(copy) != 0 && made == ROTA_OK)
+    if (compared && fclose(copy) != 0 && made == ROTA_OK)
         made = rota_fail(ROTA_SYSTEM, "'%s' can't be written", copy_path);
     REPORT_TRY(made);
-    if (s->compare)
-        compared = torch_start(&child, rota_device_get_info(opened->device)->device_class == ROTA_DEVICE_GPU,
-                               s->dtype, of, p.sets, copy_path);
-    code = time_replays(s, &p, compared ? &child : NULL, &t);
+    if (compared && !torch_set(child, of, p.sets, copy_path)) torch_stop(child);
+    code = time_replays(s, &p, child->process > 0 ? child : NULL, &t);
     for (uint64_t set = 0; set < p.sets && code == EXIT_GOOD; set++)
         REPORT_TRY(check_set(&p, s->dtype, set, SAMPLED_ROWS, s->atol, s->rtol, result));
     if (code == EXIT_GOOD) add_row(rows, of, &t);
@@ -440,8 +438,7 @@ static int time_shape(const settings *s, const opened_device *opened, const matm
     if (code == EXIT_GOOD) REPORT_TRY(plan_pictures_write(&s->pictures, p.plan));
     if (code == EXIT_GOOD && s->trace) REPORT_TRY(rota_plan_write_trace(p.plan, s->trace));
 done:
-    if (compared) torch_stop(&child);
-    if (s->compare) unlink(copy_path);
+    if (compared) unlink(copy_path);
     products_free(&p);
     return code;
 }
@@ -485,10 +482,15 @@ static int run(const settings *s, const char *id, const char *shapes, const char
     check result_check = {0};
     cJSON *rows = cJSON_CreateArray();
     code = check_shape(s, &opened, &result_check);
+    torch_child child = {0};
+    if (s->compare && code == EXIT_GOOD)
+        (void)torch_start(&child, rota_device_get_info(opened.device)->device_class == ROTA_DEVICE_GPU,
+                          s->dtype);
     progress_begin(&bar, "measuring", "runs", s->shape_count * s->repeat);
     for (uint32_t i = 0; i < s->shape_count && code == EXIT_GOOD; i++)
-        code = time_shape(s, &opened, &s->shapes[i], rows, &result_check);
+        code = time_shape(s, &opened, &s->shapes[i], &child, rows, &result_check);
     progress_end(&bar);
+    torch_stop(&child);
     if (code == EXIT_GOOD) say_ratios(rows);
     cJSON *checks = cJSON_AddObjectToObject(result, "check");
     cJSON_AddNumberToObject(checks, "max_abs", result_check.max_abs);

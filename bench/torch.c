@@ -9,46 +9,46 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Reads "eager" or "graph" and a number of products a line and answers with milliseconds each, of a run that
- * follows one like it. */
+/* Reads "set ..." with what the operands are and answers with "set"; "eager" or "graph" and a number of products a line
+ * and answers with milliseconds each, of a run that follows one like it. */
 static const char script[] =
     "import sys, time\n"
     "try:\n"
     "    import torch\n"
     "except ImportError:\n"
     "    print('none', flush=True); sys.exit(0)\n"
-    "gpu, dtype, path = sys.argv[1:4]\n"
-    "batch, m, n, k, pad, turn_a, turn_b, sets = map(int, sys.argv[4:])\n"
+    "gpu, dtype = sys.argv[1] == '1', sys.argv[2]\n"
     "dtype = {'f32': torch.float32, 'f16': torch.float16, 'bf16': torch.bfloat16}[dtype]\n"
-    "gpu = gpu == '1'\n"
     "if gpu and not torch.cuda.is_available():\n"
     "    print('none', flush=True); sys.exit(0)\n"
     "torch.backends.cuda.matmul.allow_tf32 = False\n"
     "device = 'cuda' if gpu else 'cpu'\n"
-    "def matrix(data, rows, columns, turned):\n"
-    "    if turned: rows, columns = columns, rows\n"
-    "    view = data.view(batch, rows, columns + pad)[:, :, :columns]\n"
-    "    if turned: view = view.transpose(1, 2)\n"
-    "    return view[0] if batch == 1 else view\n"
-    "def count(rows, columns, turned): return batch * (columns * (rows + pad) if turned else rows * (columns "
-    "+ pad))\n"
-    "of_a, of_b = count(m, k, turn_a), count(k, n, turn_b)\n"
-    "whole = torch.from_file(path, size=sets * (of_a + of_b), dtype=dtype)\n"
-    "operands = []\n"
-    "for s in range(sets):\n"
-    "    part = whole[s * (of_a + of_b):(s + 1) * (of_a + of_b)].to(device, copy=True)\n"
-    "    c = torch.empty(count(m, n, 0), dtype=dtype, device=device)\n"
-    "    operands.append((matrix(part[:of_a], m, k, turn_a), matrix(part[of_a:], k, n, turn_b), matrix(c, m, "
-    "n, 0)))\n"
+    "operands, graphs = [], {}\n"
+    "def read(batch, m, n, k, pad, turn_a, turn_b, sets, path):\n"
+    "    def matrix(data, rows, columns, turned):\n"
+    "        if turned: rows, columns = columns, rows\n"
+    "        view = data.view(batch, rows, columns + pad)[:, :, :columns]\n"
+    "        if turned: view = view.transpose(1, 2)\n"
+    "        return view[0] if batch == 1 else view\n"
+    "    def count(rows, columns, turned):\n"
+    "        return batch * (columns * (rows + pad) if turned else rows * (columns + pad))\n"
+    "    of_a, of_b = count(m, k, turn_a), count(k, n, turn_b)\n"
+    "    operands.clear()\n"
+    "    graphs.clear()\n"
+    "    whole = torch.from_file(path, size=sets * (of_a + of_b), dtype=dtype)\n"
+    "    for s in range(sets):\n"
+    "        part = whole[s * (of_a + of_b):(s + 1) * (of_a + of_b)].to(device, copy=True)\n"
+    "        c = torch.empty(count(m, n, 0), dtype=dtype, device=device)\n"
+    "        operands.append((matrix(part[:of_a], m, k, turn_a), matrix(part[of_a:], k, n, turn_b), "
+    "matrix(c, m, n, 0)))\n"
     "def eager(times):\n"
     "    for i in range(times):\n"
-    "        a, b, c = operands[i % sets]\n"
+    "        a, b, c = operands[i % len(operands)]\n"
     "        torch.matmul(a, b, out=c)\n"
-    "graphs = {}\n"
     "def graph(count):\n"
     "    if count not in graphs:\n"
     "        side = torch.cuda.Stream()\n"
-    "        with torch.cuda.stream(side): eager(sets)\n"
+    "        with torch.cuda.stream(side): eager(len(operands))\n"
     "        torch.cuda.synchronize()\n"
     "        graphs[count] = torch.cuda.CUDAGraph()\n"
     "        with torch.cuda.graph(graphs[count]): eager(count)\n"
@@ -63,8 +63,12 @@ static const char script[] =
     "    return (time.perf_counter() - begin) * 1e3 / count\n"
     "print('ready', torch.__version__, flush=True)\n"
     "for line in sys.stdin:\n"
-    "    how, count = line.split()\n"
-    "    print(repr(run(how, int(count))), flush=True)\n";
+    "    how, *rest = line.split()\n"
+    "    if how == 'set':\n"
+    "        read(*map(int, rest[:-1]), rest[-1])\n"
+    "        print('set', flush=True)\n"
+    "    else:\n"
+    "        print(repr(run(how, int(rest[0]))), flush=True)\n";
 
 /* A torch that never answers must not hang the benchmark. */
 #define ANSWER_MS 120000
@@ -74,8 +78,7 @@ static bool read_line(torch_child *child, char *line, int size) {
     return poll(&waited, 1, ANSWER_MS) == 1 && fgets(line, size, child->from);
 }
 
-bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, const matmul_shape *shape, uint64_t sets,
-                 const char *path) {
+bool torch_start(torch_child *child, bool gpu, rota_dtype dtype) {
     *child = (torch_child){.gpu = gpu};
     int to[2], from[2];
     if (pipe(to) != 0) return false;
@@ -85,11 +88,6 @@ bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, const matmul_sh
         return false;
     }
     signal(SIGPIPE, SIG_IGN);
-    enum { VALUES = 8 };
-    char numbers[VALUES][24];
-    const uint64_t values[VALUES] = {shape->batch, shape->m,           shape->n,           shape->k,
-                                     shape->pad,   shape->transpose_a, shape->transpose_b, sets};
-    for (int i = 0; i < VALUES; i++) snprintf(numbers[i], sizeof numbers[i], "%" PRIu64, values[i]);
     child->process = fork();
     if (child->process == 0) {
         dup2(to[0], STDIN_FILENO);
@@ -98,9 +96,7 @@ bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, const matmul_sh
             close(to[i]);
             close(from[i]);
         }
-        execlp("python3", "python3", "-c", script, gpu ? "1" : "0", rota_dtype_name(dtype), path, numbers[0],
-               numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[6], numbers[7],
-               (char *)NULL);
+        execlp("python3", "python3", "-c", script, gpu ? "1" : "0", rota_dtype_name(dtype), (char *)NULL);
         _exit(127);
     }
     close(to[0]);
@@ -116,6 +112,15 @@ bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, const matmul_sh
     fprintf(stderr, "note: python3 has no torch for this device; nothing to compare with\n");
     torch_stop(child);
     return false;
+}
+
+bool torch_set(torch_child *child, const matmul_shape *shape, uint64_t sets, const char *path) {
+    char line[128];
+    return fprintf(child->to,
+                   "set %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %d %d %" PRIu64 " %s\n",
+                   shape->batch, shape->m, shape->n, shape->k, shape->pad, shape->transpose_a,
+                   shape->transpose_b, sets, path) > 0 &&
+           fflush(child->to) == 0 && read_line(child, line, sizeof line) && strcmp(line, "set\n") == 0;
 }
 
 bool torch_run(torch_child *child, bool graph, uint64_t iters, double *out_ms) {

@@ -16,11 +16,11 @@ typedef struct torch_child {
     bool gpu;
 } torch_child;
 
-/* Starts python3 with operands of `sets` products, read from the file at `path` (all of a set's a, then its b, set after
- * set, as they lie in memory). False with a note on stderr where python3 has no torch, or it fails.
- */
-bool torch_start(torch_child *child, bool gpu, rota_dtype dtype, const matmul_shape *shape, uint64_t sets,
-                 const char *path);
+/* Starts python3. False with a note on stderr where it has no torch for this device, or fails. */
+bool torch_start(torch_child *child, bool gpu, rota_dtype dtype);
+/* Gives it the operands of `sets` products, in the place of those before: from the file at `path`, which has no blanks
+ * (all of a set's a, then its b, set after set, as they lie in memory). False: it does not answer. */
+bool torch_set(torch_child *child, const matmul_shape *shape, uint64_t sets, const char *path);
 /* Runs `iters` products, called one by one or (GPUs only) replayed as a CUDA graph; milliseconds each. */
 bool torch_run(torch_child *child, bool graph, uint64_t iters, double *out_ms);
 void torch_stop(torch_child *child);
