@@ -315,6 +315,7 @@ static const char *const others[] = {
     "rota_plan_write_dot",
     "rota_plan_get_commands",
     "rota_plan_explain",
+    "rota_plan_explain_kernel",
     "rota_plan_draw",
     "rota_devices_abandoned",
     "rota_external_timeline_release",
