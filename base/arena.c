@@ -1,5 +1,5 @@
 /* Bump arenas over a process-wide cache of blocks: of powers of two up to 2 MiB, above that of the sizes between them,
- * too, in steps of an eighth or of 2 MiB, whichever is more, so that what is large is no larger than it need be. */
+ * too, in steps of a 32nd or of 2 MiB, whichever is more, so that what is large is no larger than it need be. */
 #include "base/arena.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@ enum {
     MIN_SHIFT = 12,  /* 4 KiB: smaller arrays are not worth a class of their own */
     MAX_SHIFT = 30,  /* 1 GiB: beyond that blocks go straight to malloc */
     HUGE_SHIFT = 21, /* 2 MiB: from there on blocks are of whole huge pages */
-    STEPS = 8,       /* from one power of two to the next */
+    STEPS = 32,      /* from one power of two to the next */
     CLASS_COUNT = (MAX_SHIFT - HUGE_SHIFT) * STEPS + HUGE_SHIFT - MIN_SHIFT + 1,
     ARENA_CHUNK_SHIFT = 16,
     ARENA_CHUNK_MAX_SHIFT = 22,

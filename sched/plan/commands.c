@@ -78,26 +78,39 @@ static void fill_in(const rota_plan *plan, uint32_t n, rota_plan_command *out) {
     out->work = rota_kernel_work(out->kernel, rota_node_params(operation->record), bytes);
 }
 
+/* By physical that is packed: where it is touched last, or nowhere, being alive until all has ended. */
+static void find_last(const rota_compile_info *info, uint32_t *last) {
+    for (uint32_t n = 0; n < info->operation_count; n++) {
+        const rota_operation *operation = &info->operations[n];
+        for (uint32_t i = 0; i < operation->access_count; i++) {
+            const uint32_t physical = info->access_physical[operation->first_access + i];
+            if (physical == ROTA_NONE) continue;
+            last[physical] = info->physicals[physical].outlives ? ROTA_NONE : n;
+        }
+    }
+}
+
 /* As pack.c counts them. */
-static void count_live(const rota_plan *plan, uint8_t *ended, rota_plan_command *out) {
+static void count_live(const rota_plan *plan, uint32_t *last, uint8_t *ended, rota_plan_command *out) {
     const rota_compile_info *info = plan->compile_info;
     uint64_t now[UINT8_MAX + 1] = {0};
     enum { BORN = 1, DEAD = 2 };
+    find_last(info, last);
     for (uint32_t n = 0; n < info->operation_count; n++) {
         const rota_operation *operation = &info->operations[n];
         const uint32_t *physical = info->access_physical + operation->first_access;
         for (uint32_t i = 0; i < operation->access_count; i++) {
-            const rota_physical *p = physical[i] == ROTA_NONE ? NULL : &info->physicals[physical[i]];
-            if (!p || !p->packed || p->first_operation != n || ended[physical[i]]) continue;
+            const rota_plan_physical *p = physical[i] == ROTA_NONE ? NULL : &info->physicals[physical[i]];
+            if (!p || !p->packed || ended[physical[i]]) continue;
             ended[physical[i]] = BORN;
-            if (p->inplace_of == ROTA_NONE) now[p->part] += p->size_bytes;
+            if (p->inplace_of == ROTA_NONE) now[p->part] += rota_physical_bytes(plan, p);
         }
         out[n].live_bytes = now[operation->part];
         for (uint32_t i = 0; i < operation->access_count; i++) {
-            const rota_physical *p = physical[i] == ROTA_NONE ? NULL : &info->physicals[physical[i]];
-            if (!p || !p->packed || p->last_operation != n || ended[physical[i]] != BORN) continue;
+            const rota_plan_physical *p = physical[i] == ROTA_NONE ? NULL : &info->physicals[physical[i]];
+            if (!p || !p->packed || last[physical[i]] != n || ended[physical[i]] != BORN) continue;
             ended[physical[i]] = DEAD;
-            if (!p->handed_on) now[p->part] -= p->size_bytes;
+            if (!p->handed_on) now[p->part] -= rota_physical_bytes(plan, p);
         }
     }
 }
@@ -119,20 +132,23 @@ rota_status rota_plan_get_commands(const rota_plan *plan, rota_plan_command *out
     const size_t stride = out_commands->struct_size;
     ROTA_TRY(rota_sized_check(stride, "rota_plan_command"));
     uint8_t *ended = calloc(info->physical_count + 1u, 1);
+    uint32_t *last = calloc(info->physical_count + 1u, sizeof *last);
     rota_plan_command *commands = calloc(info->operation_count, sizeof *commands);
-    if (!ended || !commands) {
+    if (!ended || !last || !commands) {
         free(ended);
+        free(last);
         free(commands);
         return rota_fail(ROTA_OUT_OF_MEMORY, "commands of plan '%s': no host memory", plan->name);
     }
     for (uint32_t n = 0; n < info->operation_count; n++) fill_in(plan, n, &commands[n]);
-    count_live(plan, ended, commands);
+    count_live(plan, last, ended, commands);
     for (uint32_t n = 0; n < info->operation_count; n++) {
         void *element = (char *)out_commands + n * stride;
         memcpy(element, &stride, sizeof stride);
         rota_sized_out(element, &commands[n], sizeof *commands);
     }
     free(commands);
+    free(last);
     free(ended);
     return ROTA_OK;
 }

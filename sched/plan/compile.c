@@ -45,11 +45,17 @@ static rota_status new_plan(rota_graph *graph, const rota_compile_options *optio
     return ROTA_OK;
 }
 
+/* What lowering put together of physicals is all that stays of them. */
+static void drop_physicals(rota_compiler *c) {
+    rota_vector_free(&c->physicals);
+    c->info->building = NULL;
+}
+
 /* Arrays built as vectors become the plan's. */
 static void keep_vectors(rota_compiler *c) {
     rota_compile_info *info = c->info;
-    rota_vector *const vectors[] = {&c->buffers,   &c->operations, &c->accesses,    &c->access_physical,
-                                    &c->physicals, &c->edges.from, &c->edges.joins, &c->edges.join_from};
+    rota_vector *const vectors[] = {&c->buffers,    &c->operations,  &c->accesses,       &c->access_physical,
+                                    &c->edges.from, &c->edges.joins, &c->edges.join_from};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         if (vectors[i]->usable_bytes) info->kept[i] = *vectors[i]; /* else it is the arena's */
         *vectors[i] = (rota_vector){0};
@@ -63,8 +69,8 @@ static rota_status settle_vectors(rota_compiler *c) {
         size_t element_bytes;
     } all[] = {{&c->buffers, sizeof(rota_plan_buffer)},   {&c->operations, sizeof(rota_operation)},
                {&c->accesses, sizeof(rota_exec_operand)}, {&c->access_physical, sizeof(uint32_t)},
-               {&c->physicals, sizeof(rota_physical)},    {&c->edges.from, sizeof(uint32_t)},
-               {&c->edges.joins, sizeof(rota_join)},      {&c->edges.join_from, sizeof(uint32_t)}};
+               {&c->edges.from, sizeof(uint32_t)},        {&c->edges.joins, sizeof(rota_join)},
+               {&c->edges.join_from, sizeof(uint32_t)}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         rota_vector *vector = all[i].vector;
         const size_t bytes = all[i].element_bytes * (size_t)vector->count;
@@ -89,7 +95,7 @@ static void show_gathered(rota_compiler *c) {
     c->plan->buffer_count = (uint32_t)c->buffers.count;
     info->operations = c->operations.data;
     info->operation_count = (uint32_t)c->operations.count;
-    info->physicals = c->physicals.data;
+    info->building = c->physicals.data;
     info->physical_count = (uint32_t)c->physicals.count;
     info->accesses = c->accesses.data;
     info->access_count = (uint32_t)c->accesses.count;
@@ -234,10 +240,10 @@ static rota_status compile_once(rota_graph *graph, const rota_compile_options *o
     rota_status status = run_steps(&c);
     /* Room was made for as many persistent buffers as lanes hold references. */
     rota_vector_fit(&c.buffers, sizeof(rota_plan_buffer));
-    rota_vector_fit(&c.physicals, sizeof(rota_physical));
     if (status == ROTA_OK && graph->outer) status = settle_vectors(&c);
     show_gathered(&c);
     if (status == ROTA_OK && a->limit) status = judge_memory(&c, a, &again);
+    if (status == ROTA_OK && !again) drop_physicals(&c);
     plan->stats.recomputed = c.recomputed.count;
     keep_vectors(&c);
     free_compiler(&c);

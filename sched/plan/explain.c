@@ -30,17 +30,19 @@ static bool find_conflict(const rota_compile_info *info, const rota_operation *e
 }
 
 /* The first pair of transients of the two that share memory. */
-static bool find_shared_memory(const rota_compile_info *info, const rota_operation *earlier,
-                               const rota_operation *later, const rota_physical **out_old,
-                               const rota_physical **out_new) {
+static bool find_shared_memory(const rota_plan *plan, const rota_operation *earlier,
+                               const rota_operation *later, const rota_plan_physical **out_old,
+                               const rota_plan_physical **out_new) {
+    const rota_compile_info *info = rota_plan_info(plan);
     for (uint32_t i = earlier->first_access; i < earlier->first_access + earlier->access_count; i++)
         for (uint32_t k = later->first_access; k < later->first_access + later->access_count; k++) {
             if (info->access_physical[i] == ROTA_NONE || info->access_physical[k] == ROTA_NONE) continue;
-            const rota_physical *a = &info->physicals[info->access_physical[i]];
-            const rota_physical *b = &info->physicals[info->access_physical[k]];
-            if (a == b || !a->packed || !b->packed || a->part != b->part || a->piece != b->piece) continue;
-            if (a->offset_bytes >= b->offset_bytes + b->size_bytes ||
-                b->offset_bytes >= a->offset_bytes + a->size_bytes)
+            const rota_plan_physical *a = &info->physicals[info->access_physical[i]];
+            const rota_plan_physical *b = &info->physicals[info->access_physical[k]];
+            if (a == b || !a->packed || !b->packed || a->part != b->part) continue;
+            if (info->accesses[i].memory != info->accesses[k].memory) continue; /* another piece */
+            if (a->offset_bytes >= b->offset_bytes + rota_physical_bytes(plan, b) ||
+                b->offset_bytes >= a->offset_bytes + rota_physical_bytes(plan, a))
                 continue;
             *out_old = a;
             *out_new = b;
@@ -56,10 +58,10 @@ static void explain_from(rota_text_out *out, const rota_plan *plan, uint32_t ope
     rota_text_say(out, "  waits for %s: ", rota_operation_describe(plan, from));
     uint32_t access;
     uint64_t low, high;
-    const rota_physical *old, *new;
+    const rota_plan_physical *old, *new;
     if (kind == ROTA_EDGE_AFTER) {
         rota_text_say(out, "rota_node_after");
-    } else if (kind == ROTA_EDGE_MEMORY && find_shared_memory(info, earlier, later, &old, &new)) {
+    } else if (kind == ROTA_EDGE_MEMORY && find_shared_memory(plan, earlier, later, &old, &new)) {
         rota_text_say(out, "buffer '%s' takes memory over from buffer '%s'",
                       plan->buffers[new->buffer].buffer->name, plan->buffers[old->buffer].buffer->name);
     } else if (kind != ROTA_EDGE_MEMORY && find_conflict(info, earlier, later, kind, &access, &low, &high)) {

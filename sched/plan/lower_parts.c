@@ -63,6 +63,16 @@ rota_status rota_lower_write_parts(lowering *l) {
     return ROTA_OK;
 }
 
+rota_status rota_lower_make_kept(rota_compiler *c) {
+    rota_vector *kept = &c->info->kept[sizeof c->info->kept / sizeof *c->info->kept - 1];
+    const size_t bytes = sizeof(rota_plan_physical) * ((size_t)c->physicals.count + 1);
+    if (c->graph->outer)
+        c->info->physicals = rota_arena_alloc(&c->plan->arena, bytes, 16);
+    else
+        c->info->physicals = kept->data = rota_chunk_alloc(bytes, &kept->usable_bytes);
+    return c->info->physicals ? ROTA_OK : rota_compile_no_memory(c);
+}
+
 void rota_lower_counted(const lowering *l, const rota_operation *operation, rota_exec_command *command) {
     const rota_node_record *record = operation->record;
     command->is_counted = true;

@@ -36,9 +36,9 @@ const char *rota_operation_describe(const rota_plan *plan, uint32_t operation) {
                        it->node - info->lane_first_node[lane]);
     } else {
         uint32_t access = it->first_access + (it->kind == ROTA_OPERATION_DOWNLOAD ? 1 : 0);
-        const rota_physical *physical = &info->physicals[info->access_physical[access]];
+        const uint32_t buffer = rota_physical_buffer(info, info->access_physical[access]);
         (void)snprintf(text, sizeof text, "%s of buffer '%s'", rota_operation_name(plan, operation),
-                       plan->buffers[physical->buffer].buffer->name);
+                       plan->buffers[buffer].buffer->name);
     }
     return text;
 }
@@ -64,7 +64,7 @@ rota_status rota_plan_operation_of(const rota_plan *plan, rota_node node, uint32
 }
 
 uint64_t rota_access_buffer_offset(const rota_compile_info *info, uint32_t access) {
-    const rota_physical *physical = &info->physicals[info->access_physical[access]];
+    const rota_plan_physical *physical = &info->physicals[info->access_physical[access]];
     return info->accesses[access].offset_bytes - (physical->packed ? physical->offset_bytes : 0);
 }
 
@@ -73,10 +73,10 @@ bool rota_operation_count_text(const rota_plan *plan, uint32_t operation, char *
     const rota_operation *it = &info->operations[operation];
     if (it->kind != ROTA_OPERATION_NODE || !it->record->is_counted) return false;
     const uint32_t access = it->first_access + it->access_count - 1u;
-    const rota_physical *physical = &info->physicals[info->access_physical[access]];
+    const uint32_t buffer = rota_physical_buffer(info, info->access_physical[access]);
     const unsigned long long offset = rota_access_buffer_offset(info, access);
     (void)snprintf(text, capacity, "count in buffer '%s', bytes [%llu, %llu), at most %u",
-                   plan->buffers[physical->buffer].buffer->name, offset, offset + sizeof(uint32_t),
+                   plan->buffers[buffer].buffer->name, offset, offset + sizeof(uint32_t),
                    rota_node_count_max(it->record));
     return true;
 }

@@ -78,6 +78,16 @@ typedef struct rota_physical {
     uint32_t piece;        /* of the part's arena */
 } rota_physical;
 
+/* What stays of a physical with the plan. Its size is its buffer's. */
+typedef struct rota_plan_physical {
+    uint64_t offset_bytes : 48; /* in its piece, as executors' operands have it; 0 where it is not packed */
+    uint64_t part : 8;
+    uint64_t packed : 1, is_mirror : 1, handed_on : 1;
+    uint64_t outlives : 1; /* it is alive until the last operation, whoever touches it last */
+    uint32_t buffer, inplace_of;
+} rota_plan_physical;
+_Static_assert(sizeof(rota_plan_physical) == 16, "a plan has one for each buffer");
+
 /* A kept edge's reason. */
 typedef enum rota_edge_kind {
     ROTA_EDGE_RAW,
@@ -127,7 +137,9 @@ typedef struct rota_plan_bodies {
 typedef struct rota_compile_info {
     rota_operation *operations;
     uint32_t operation_count;
-    rota_physical *physicals;
+    const rota_physical
+        *building; /* those of the compiler while it is at work: messages name their buffers */
+    rota_plan_physical *physicals;
     uint32_t physical_count;
     uint32_t *access_physical;   /* of each access */
     rota_exec_operand *accesses; /* the parts' operands point here: offsets in memory */
@@ -149,8 +161,12 @@ typedef struct rota_compile_info {
     rota_plan_bodies *bodies; /* newest first; NULL: no node decides */
     uint32_t own_base;        /* the first plan buffer that rota_compile_own_buffer entered */
     rota_settled placing; /* where devices were chosen by what nodes cost: what names the replays' times */
-    rota_vector kept[8];  /* the storage of what was built as vectors */
+    rota_vector kept[8];  /* the storage of what was built as vectors, the last of `physicals` */
 } rota_compile_info;
+
+static inline uint32_t rota_physical_buffer(const rota_compile_info *info, uint32_t physical) {
+    return info->building ? info->building[physical].buffer : info->physicals[physical].buffer;
+}
 
 /* The rank of the lane that a node's number lies in: the last lane that begins at or before it, so that empty ones are
  * passed over. O(log lanes). */
@@ -168,6 +184,10 @@ static inline uint32_t rota_lane_of_node(const rota_compile_info *info, uint32_t
 
 static inline const rota_compile_info *rota_plan_info(const rota_plan *plan) {
     return plan->compile_info;
+}
+
+static inline uint64_t rota_physical_bytes(const rota_plan *plan, const rota_plan_physical *physical) {
+    return plan->buffers[physical->buffer].buffer->size_bytes;
 }
 
 #endif

@@ -33,18 +33,20 @@ static void find_lives(const rota_trace *trace, rota_exec_time *lives) {
     }
 }
 
-static uint32_t find_changes(const rota_compile_info *info, const rota_exec_time *lives, change *out) {
+static uint32_t find_changes(const rota_plan *plan, const rota_exec_time *lives, change *out) {
+    const rota_compile_info *info = rota_plan_info(plan);
     uint32_t count = 0;
     for (uint32_t p = 0; p < info->physical_count; p++) {
-        const rota_physical *physical = &info->physicals[p];
+        const rota_plan_physical *physical = &info->physicals[p];
+        const uint64_t bytes = rota_physical_bytes(plan, physical);
         uint64_t begin_ns = lives[p].begin_ns;
         if (!physical->packed || !lives[p].end_ns) continue;
         /* Memory that it took over in an operation is the other's until that is over. */
         if (physical->inplace_of != ROTA_NONE && lives[physical->inplace_of].end_ns > begin_ns)
             begin_ns = lives[physical->inplace_of].end_ns;
         if (begin_ns > lives[p].end_ns) begin_ns = lives[p].end_ns;
-        out[count++] = (change){begin_ns, physical->size_bytes, physical->part, false};
-        out[count++] = (change){lives[p].end_ns, physical->size_bytes, physical->part, true};
+        out[count++] = (change){begin_ns, bytes, physical->part, false};
+        out[count++] = (change){lives[p].end_ns, bytes, physical->part, true};
     }
     return count;
 }
@@ -57,7 +59,7 @@ rota_status rota_trace_write_memory(rota_trace *trace) {
     if (!lives || !changes)
         return rota_fail(ROTA_OUT_OF_MEMORY, "trace of plan '%s': no host memory", trace->plan->name);
     find_lives(trace, lives);
-    const uint32_t count = find_changes(info, lives, changes);
+    const uint32_t count = find_changes(trace->plan, lives, changes);
     if (count > 1) qsort(changes, count, sizeof *changes, compare_changes);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < count; i++) {

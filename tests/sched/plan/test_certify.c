@@ -159,9 +159,10 @@ static bool damage_offset(rota_plan *plan, uint64_t *random, bool *out_wrong) {
     const bool in_arena = memory && memory->kind == ROTA_EXEC_BASE_ARENA;
     if (in_arena && (uses == 1 || test_below(random, 2))) {
         /* All of the buffer, somewhere else in the arena. */
-        const rota_physical *it = &info->physicals[physical];
+        const rota_plan_physical *it = &info->physicals[physical];
         const uint64_t to =
-            test_below(random, (uint32_t)(memory->size_bytes - it->size_bytes + 1)) & ~(uint64_t)3;
+            test_below(random, (uint32_t)(memory->size_bytes - rota_physical_bytes(plan, it) + 1)) &
+            ~(uint64_t)3;
         if (to == it->offset_bytes) return false;
         for (uint32_t i = 0; i < info->access_count; i++)
             if (info->access_physical[i] == physical) info->accesses[i].offset_bytes += to - it->offset_bytes;
