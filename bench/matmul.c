@@ -398,6 +398,7 @@ static rota_status explain(const products *p, cJSON *rows) {
     if (!text) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a text of %" PRIu64 " bytes", length);
     const rota_status status = rota_plan_explain_kernel(p->plan, p->first, text, length + 1, NULL);
     if (status == ROTA_OK) {
+        progress_clear(&bar);
         for (const char *line = text, *end; *line; line = *end ? end + 1 : end) {
             end = line + strcspn(line, "\n");
             printf("    %.*s\n", (int)(end - line), line);

@@ -380,13 +380,13 @@ void rota_cublaslt_describe(const rota_cublaslt_algorithm *algorithm, char *out_
     /* What it doesn't know of stays as above. */
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         (void)lt.MatmulAlgoConfigGetAttribute(&of, all[i].attribute, all[i].value, all[i].size_bytes, NULL);
+    char parts[64] = "the sum not divided";
+    if (splits > 1) snprintf(parts, sizeof parts, "the sum in %d parts (reduction %u)", splits, reduction);
     snprintf(out_text, capacity,
-             "algorithm %d, tile %s, stages %s, cluster %s, sum in %d part%s (reduction %u), swizzle %u, "
-             "option %u, "
-             "workspace %llu KiB",
+             "algorithm %d, tile %s, stages %s, cluster %s, %s, swizzle %u, option %u, workspace %llu KiB",
              number, NAME_OF(tile_names, tile, storage[0]), NAME_OF(stage_names, stages, storage[1]),
-             NAME_OF(cluster_names, cluster, storage[2]), splits > 1 ? splits : 1, splits > 1 ? "s" : "",
-             reduction, swizzle, option, (unsigned long long)(algorithm->workspace_bytes + 1023) / 1024);
+             NAME_OF(cluster_names, cluster, storage[2]), parts, swizzle, option,
+             (unsigned long long)(algorithm->workspace_bytes + 1023) / 1024);
 }
 
 /* ---- On the stream ---- */

@@ -48,8 +48,8 @@ rota_status rota_cublaslt_candidates(const rota_cublaslt_product *product, const
                                      uint64_t workspace_bytes, rota_cublaslt_algorithm *out_algorithms,
                                      uint32_t capacity, uint32_t *out_count);
 
-/* "algorithm 66, tile 128x256, 64x4 along the sum, cluster 2x1x1, the sum in 1 part, swizzle 1, option 2": what an
- * algorithm is, as cuBLASLt says it, for people. Any thread. */
+/* "algorithm 66, tile 128x256, stages 64xAUTO, cluster 2x1x1, the sum not divided, swizzle 0, ...": what an algorithm
+ * is, as cuBLASLt says it, for people. Any thread. */
 void rota_cublaslt_describe(const rota_cublaslt_algorithm *algorithm, char *out_text, size_t capacity);
 
 /* Puts the product on `stream`. UNSUPPORTED: this algorithm can't take these operands. */

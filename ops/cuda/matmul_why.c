@@ -154,6 +154,11 @@ static const rota_kernel *tile_of(const rota_matmul_params *p, rota_dtype dtype,
     return dtype == ROTA_BF16 ? rota_cuda_tile_matmul_bf16(p, target) : rota_cuda_tile_matmul(p, target);
 }
 
+/* The kernel that a product keeps where no other tile suits it better. */
+static const char *own_of(rota_dtype dtype) {
+    return dtype == ROTA_F16 ? "matmul_f16" : dtype == ROTA_BF16 ? "matmul_bf16" : "matmul";
+}
+
 void rota_cuda_why_matmul(rota_text_out *out, const rota_kernel_use *use, rota_dtype dtype) {
     const rota_matmul_params *p = use->params;
     const rota_cuda_product_way way = rota_cuda_judge_product(p, dtype, use->slot_mask, use->target);
@@ -164,8 +169,7 @@ void rota_cuda_why_matmul(rota_text_out *out, const rota_kernel_use *use, rota_d
     const rota_kernel *tile = tile_of(p, dtype, use->target);
     const uint64_t batches = (uint64_t)p->batch[0] * p->batch[1] * p->batch[2];
     say_product(out, p, dtype);
-    rota_text_say(out, "runs: rota's portable CUDA kernel '%s'\nwhy: ",
-                  tile ? tile->name : "the kernel's own, of tiles 64x64");
+    rota_text_say(out, "runs: rota's portable CUDA kernel '%s'\nwhy: ", tile ? tile->name : own_of(dtype));
     if (way == ROTA_CUDA_PRODUCT_SMALL)
         rota_text_say(
             out,

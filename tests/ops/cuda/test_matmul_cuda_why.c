@@ -86,7 +86,8 @@ static void what_was_measured(void **state) {
         text,
         "product: 64 x 64 x 64 (m, n, k) of f32, results f32, sums f32; leading dimensions 64, 64, 64\n");
     assert_says(
-        text, "runs: cuBLASLt, algorithm 66, tile 128x256, stages number 7777, cluster 2x1x1, sum in 1 part");
+        text,
+        "runs: cuBLASLt, algorithm 66, tile 128x256, stages number 7777, cluster 2x1x1, the sum not divided");
     assert_says(text, "why: the fastest as this process measured it\nmeasured: 3 ways");
     assert_says(text, "    2.0000 ms      0.0 TFLOP/s  cuBLASLt, algorithm 66"); /* 6 ms over 3 runs */
     assert_says(text, "left out: rota's Hopper kernels: ");
@@ -128,7 +129,7 @@ static void what_was_not_measured(void **state) {
     assert_keeps_quiet(text, "measured: ");
     p = product(SIDE - 1);
     text = why(&p, &hopper, 0);
-    assert_says(text, "runs: rota's portable CUDA kernel 'the kernel's own, of tiles 64x64'");
+    assert_says(text, "runs: rota's portable CUDA kernel 'matmul'");
     assert_says(text, "its 250047 multiplications are fewer than 262144");
     p = product(SIDE);
     p.batch[0] = p.batch[2] = 2;
