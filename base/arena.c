@@ -1,5 +1,5 @@
-/* Bump arenas over a process-wide cache of blocks: of powers of two up to 2 MiB, above that of the sizes between them,
- * too, in steps of a 32nd or of 2 MiB, whichever is more, so that what is large is no larger than it need be. */
+/* Bump arenas over a process-wide cache of blocks: of powers of two up to 128 KiB, above that of the sizes between
+ * them, too, in steps of a 32nd, so that what is large is no larger than it need be. */
 #include "base/arena.h"
 
 #include <pthread.h>
@@ -12,9 +12,9 @@ enum {
     PAGE = 4096,
     MIN_SHIFT = 12,  /* 4 KiB: smaller arrays are not worth a class of their own */
     MAX_SHIFT = 30,  /* 1 GiB: beyond that blocks go straight to malloc */
-    HUGE_SHIFT = 21, /* 2 MiB: from there on blocks are of whole huge pages */
+    STEP_SHIFT = 17, /* 128 KiB: steps are whole pages from there on */
     STEPS = 32,      /* from one power of two to the next */
-    CLASS_COUNT = (MAX_SHIFT - HUGE_SHIFT) * STEPS + HUGE_SHIFT - MIN_SHIFT + 1,
+    CLASS_COUNT = (MAX_SHIFT - STEP_SHIFT) * STEPS + STEP_SHIFT - MIN_SHIFT + 1,
     ARENA_CHUNK_SHIFT = 16,
     ARENA_CHUNK_MAX_SHIFT = 22,
 };
@@ -54,22 +54,20 @@ struct rota_arena_chunk {
     size_t usable_size;
 };
 
-/* The class of the smallest blocks that hold `size`, at most 1 GiB, and their size. Steps that are less than a huge
- * page come to the same size, and so to the last of their classes. */
+/* The class of the smallest blocks that hold `size`, at most 1 GiB, and their size. */
 static unsigned class_of(size_t size, size_t *out_bytes) {
     if (size <= (size_t)1 << MIN_SHIFT) size = (size_t)1 << MIN_SHIFT;
     const unsigned below = 63u - (unsigned)__builtin_clzll((unsigned long long)size);
     const size_t power = (size_t)1 << below;
-    if (below < HUGE_SHIFT || size == power) {
+    if (below < STEP_SHIFT || size == power) {
         const unsigned shift = below + (size != power);
         *out_bytes = (size_t)1 << shift;
-        return shift <= HUGE_SHIFT ? shift - MIN_SHIFT
-                                   : HUGE_SHIFT - MIN_SHIFT + (shift - HUGE_SHIFT) * STEPS;
+        return shift <= STEP_SHIFT ? shift - MIN_SHIFT
+                                   : STEP_SHIFT - MIN_SHIFT + (shift - STEP_SHIFT) * STEPS;
     }
-    const size_t huge = (size_t)1 << HUGE_SHIFT, step = power / STEPS > huge ? power / STEPS : huge;
+    const size_t step = power / STEPS;
     *out_bytes = (size + step - 1) / step * step;
-    return HUGE_SHIFT - MIN_SHIFT + (below - HUGE_SHIFT) * STEPS +
-           (unsigned)((*out_bytes - power) / (power / STEPS));
+    return STEP_SHIFT - MIN_SHIFT + (below - STEP_SHIFT) * STEPS + (unsigned)((*out_bytes - power) / step);
 }
 
 /* Pages of their own from this size on: malloc keeps freed blocks as long as something small lives behind
