@@ -14,7 +14,10 @@
 #include "exec/comm/drain.h"
 #include "exec/comm/messages_parts.h"
 
-enum { PATIENCE_NS = 20000000 /* how long close waits for messages that go by themselves */ };
+enum {
+    PATIENCE_NS = 20000000,  /* how long close waits for messages that go by themselves */
+    CONCLUDES_NS = 250000000 /* how long others have for their farewells after one gave up, at the most */
+};
 
 /* ---- Said and heard ---- */
 
@@ -59,6 +62,7 @@ static void say(rota_messages *m, const char *cause, bool is_failure) {
         own->unfinished = is_in_one ? m->collectives : 0;
         own->unfinished_between = carried_with(m, i);
         own->is_failure = is_failure;
+        own->gave_up = end->gave_up;
         (void)snprintf(own->cause, sizeof own->cause, "%s", cause);
         /* Whom it does not reach ends by a deadline of its own. */
         if (engine->vtable->send(engine, m->members[i], rota_messages_tag(m, ROTA_MESSAGES_END), own,
@@ -76,9 +80,64 @@ void rota_messages_end_with(rota_messages *m, const char *cause) {
     say(m, end->cause, true);
 }
 
-bool rota_messages_listen(rota_messages *m, const char **out_cause) {
+/* Whoever gives up names those that it waited for. They may be waiting themselves, for one that stands still: which it
+ * is the others can't know at once. But all that live say farewell soon, so who has not, a little later, is to blame,
+ * or has not come yet. */
+void rota_messages_give_up(rota_messages *m, const char *cause) {
+    const uint64_t part = m->base.timeout_ns / 4;
+    if (m->end.is_over) return;
+    m->end.gave_up = true;
+    m->end.concludes_ns = rota_deadline_after(part < CONCLUDES_NS ? part : CONCLUDES_NS);
+    rota_messages_end_with(m, cause);
+}
+
+void rota_messages_end_as(rota_messages *m, const rota_messages_farewell *heard) {
+    if (heard->gave_up)
+        rota_messages_give_up(m, heard->cause);
+    else
+        rota_messages_end_with(m, heard->cause);
+}
+
+static void add_to_cause(rota_messages *m, const char *text) {
+    char *cause = m->end.cause;
+    const size_t used = strlen(cause);
+    (void)snprintf(cause + used, ROTA_MESSAGES_CAUSE - used, "%s", text);
+}
+
+static void name_silent(rota_messages *m) {
+    char text[192];
+    size_t used = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < m->base.size; i++) {
+        if (!m->end.hears[i]) continue;
+        if (count++ < 8)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", used ? ", " : "", i);
+    }
+    if (count) {
+        add_to_cause(m,
+                     count > 1 ? "; nothing was heard then of ranks " : "; nothing was heard then of rank ");
+        add_to_cause(m, text);
+        if (count > 8) add_to_cause(m, " and more");
+    }
+    if (m->now.stood_ns) {
+        (void)snprintf(text, sizeof text, "; rank %u itself stood still for %.1f s", m->base.rank,
+                       (double)m->now.stood_ns * 1e-9);
+        add_to_cause(m, text);
+    }
+}
+
+bool rota_messages_conclude(rota_messages *m) {
+    if (!m->end.concludes_ns) return true;
+    (void)rota_messages_listen(m);
+    if (m->end.heard_count < m->base.size - 1 && rota_clock_ns() < m->end.concludes_ns) return false;
+    m->end.concludes_ns = 0;
+    name_silent(m);
+    return true;
+}
+
+const rota_messages_farewell *rota_messages_listen(rota_messages *m) {
     rota_engine *engine = m->group->engine;
-    bool has_failed = false;
+    const rota_messages_farewell *first = NULL;
     for (uint32_t i = 0; i < m->base.size; i++) {
         rota_messages_farewell *heard = &m->end.heard[i];
         bool is_over = false;
@@ -94,12 +153,9 @@ bool rota_messages_listen(rota_messages *m, const char **out_cause) {
                 (void)snprintf(heard->cause, sizeof heard->cause, "%s", rota_last_error());
             }
         }
-        if (heard->is_failure && !has_failed) {
-            *out_cause = heard->cause;
-            has_failed = true;
-        }
+        if (heard->is_failure && !first) first = heard;
     }
-    return has_failed;
+    return first;
 }
 
 /* Whether this rank waits for a message of i's that was not sent, or with one that i did not take. */
@@ -109,7 +165,7 @@ static bool waits_in_vain(const rota_messages *m, uint32_t i) {
     return (m->ins[i] && counts->taken >= heard->sent) || (m->outs[i] && counts->sent > heard->taken);
 }
 
-const char *rota_messages_hindrance(const rota_messages *m) {
+const rota_messages_farewell *rota_messages_hindrance(const rota_messages *m) {
     const bool is_of_two = rota_collective_is_of_two(m->now.collective.kind);
     for (uint32_t i = 0; i < m->base.size; i++) {
         const rota_messages_farewell *heard = &m->end.heard[i];
@@ -119,7 +175,7 @@ const char *rota_messages_hindrance(const rota_messages *m) {
         /* A message that a library carries: all that has gone wrong with it is that the other one was in it, too. */
         const uint64_t carried = m->now.stage == ROTA_MESSAGES_CARRIED ? carried_with(m, i) : 0;
         const bool was_carrying = carried && heard->is_failure && heard->unfinished_between == carried;
-        if (was_in_it || was_carrying || waits_in_vain(m, i)) return heard->cause;
+        if (was_in_it || was_carrying || waits_in_vain(m, i)) return heard;
     }
     return NULL;
 }

@@ -27,7 +27,9 @@ static rota_messages *messages_of(rota_transport *transport) {
 }
 
 static void abort_transport(rota_transport *transport, const char *cause) {
-    rota_messages_end_with(messages_of(transport), cause);
+    rota_messages *m = messages_of(transport);
+    m->end.concludes_ns = 0; /* who gave up and is ended waits for nobody's farewell */
+    rota_messages_end_with(m, cause);
 }
 
 /* ---- Messages ---- */
@@ -91,9 +93,9 @@ static void announce_to_all(rota_messages *m) {
 
 static void post(rota_transport *transport, const rota_collective *collective) {
     rota_messages *m = messages_of(transport);
-    const char *cause;
     /* While nothing is under way: this rank was in none then. */
-    if (!m->end.is_over && rota_messages_listen(m, &cause)) rota_messages_end_with(m, cause);
+    const rota_messages_farewell *heard = m->end.is_over ? NULL : rota_messages_listen(m);
+    if (heard) rota_messages_end_as(m, heard);
     const uint64_t now = rota_clock_ns();
     m->now = (rota_messages_now){
         .collective = *collective, .stage = ROTA_MESSAGES_AGREES, .moved_ns = now, .looked_ns = now};
@@ -134,11 +136,12 @@ static void give_up(rota_messages *m) {
         m->base.name, m->base.rank, (double)m->base.timeout_ns * 1e-9, what, missing > 1 ? "s" : "", who,
         missing > 8 ? " and more" : "",
         m->now.stage == ROTA_MESSAGES_AGREES ? "did not come to it" : "came to it and then stopped");
-    rota_messages_end_with(m, cause);
+    rota_messages_give_up(m, cause);
 }
 
 static rota_status over(rota_messages *m, bool *out_over) {
-    *out_over = true;
+    *out_over = !m->end.is_over || rota_messages_conclude(m);
+    if (!*out_over) return ROTA_OK;
     m->now.stage = ROTA_MESSAGES_IDLE;
     return m->end.is_over ? rota_fail(ROTA_NODE_FAILED, "%s", m->end.cause) : ROTA_OK;
 }
@@ -156,41 +159,50 @@ static void go_on(rota_messages *m, bool *out_over) {
 
 /* Nothing moved for as long as others are given. What another one said goes before. */
 static void expire(rota_messages *m) {
-    const char *cause;
-    if (rota_messages_listen(m, &cause))
-        rota_messages_end_with(m, cause);
+    const rota_messages_farewell *heard = rota_messages_listen(m);
+    if (heard)
+        rota_messages_end_as(m, heard);
     else
         give_up(m);
 }
 
+static void look_for_hindrance(rota_messages *m) {
+    const rota_messages_farewell *heard =
+        !m->end.is_over && m->end.heard_count ? rota_messages_hindrance(m) : NULL;
+    if (heard) rota_messages_end_as(m, heard);
+}
+
 /* What a library carries, it carries well or not; how long it takes is for who has it. */
 static rota_status look_at_carried(rota_messages *m, bool *out_over) {
-    const char *cause;
-    if (!m->end.is_over && m->end.looks++ % LOOKS_PER_LISTEN == 0) (void)rota_messages_listen(m, &cause);
-    if (!m->end.is_over && m->end.heard_count && (cause = rota_messages_hindrance(m)))
-        rota_messages_end_with(m, cause);
+    if (!m->end.is_over && m->end.looks++ % LOOKS_PER_LISTEN == 0) (void)rota_messages_listen(m);
+    look_for_hindrance(m);
     return m->end.is_over ? over(m, out_over) : ROTA_OK;
 }
 
-static void carried(rota_transport *transport, const char *cause) {
+static void carried(rota_transport *transport, const char *cause, bool gave_up) {
     rota_messages *m = messages_of(transport);
-    if (cause)
-        rota_messages_end_with(m, cause); /* in the stage that it failed in, which the others are told */
+    /* In the stage that it failed in, which the others are told. */
+    if (cause && gave_up)
+        rota_messages_give_up(m, cause);
+    else if (cause)
+        rota_messages_end_with(m, cause);
     m->now.stage = ROTA_MESSAGES_IDLE;
 }
 
 static rota_status progress(rota_transport *transport, bool *out_over, bool *out_moved) {
     rota_messages *m = messages_of(transport);
     bool is_done = false;
-    const char *cause;
     *out_over = *out_moved = false;
     if (m->now.stage == ROTA_MESSAGES_CARRIED) return look_at_carried(m, out_over);
     const uint64_t now = rota_clock_ns(), unseen_ns = now - m->now.looked_ns;
     /* This process was stopped itself: others are given their time from now on. */
-    if (unseen_ns > m->base.timeout_ns / 4 && unseen_ns > STOPPED_NS) m->now.moved_ns = now;
+    if (unseen_ns > m->base.timeout_ns / 4 && unseen_ns > STOPPED_NS) {
+        m->now.moved_ns = now;
+        if (unseen_ns > m->now.stood_ns) m->now.stood_ns = unseen_ns;
+    }
     m->now.looked_ns = now;
     if (m->now.stage == ROTA_MESSAGES_IDLE || m->end.is_over) return over(m, out_over);
-    if (m->end.looks++ % LOOKS_PER_LISTEN == 0) (void)rota_messages_listen(m, &cause);
+    if (m->end.looks++ % LOOKS_PER_LISTEN == 0) (void)rota_messages_listen(m);
     /* After that: what came before a farewell is taken before it is looked at. */
     if (test_all(m, out_moved) != ROTA_OK) {
         rota_messages_end_with(m, rota_last_error());
@@ -198,8 +210,7 @@ static rota_status progress(rota_transport *transport, bool *out_over, bool *out
         go_on(m, &is_done);
         *out_moved = true;
     }
-    if (!is_done && !m->end.is_over && m->end.heard_count && (cause = rota_messages_hindrance(m)))
-        rota_messages_end_with(m, cause);
+    if (!is_done) look_for_hindrance(m);
     if (!is_done && !m->end.is_over && !*out_moved && now - m->now.moved_ns > m->base.timeout_ns) expire(m);
     if (*out_moved) m->now.moved_ns = now;
     if (m->now.stage == ROTA_MESSAGES_CARRIED && !m->end.is_over) {

@@ -46,6 +46,7 @@ typedef struct rota_messages_now {
     uint32_t round;
     uint32_t pending;             /* messages under way */
     uint64_t moved_ns, looked_ns; /* when one came or went; when progress was last called */
+    uint64_t stood_ns;            /* for how long it was not, at the most, where this process was stopped */
 } rota_messages_now;
 
 /* What a rank says to another one when it will send it nothing more, and take nothing: a message. */
@@ -54,6 +55,7 @@ typedef struct rota_messages_farewell {
     uint64_t unfinished;         /* the collective of all ranks that it was in; 0: none */
     uint64_t unfinished_between; /* so a message with that rank, for a library to carry */
     uint32_t is_failure;         /* else it was closed */
+    uint32_t gave_up;            /* by a deadline, its own or that of the one whose sentence it is */
     char cause[ROTA_MESSAGES_CAUSE];
 } rota_messages_farewell;
 
@@ -64,7 +66,10 @@ typedef struct rota_messages_end {
     rota_messages_farewell *own, *heard; /* by rank; heard[i] counts once hears[i] is NULL */
     rota_engine_request **hears, **says; /* by rank; NULL: none under way */
     uint32_t heard_count;
-    uint32_t looks;           /* of progress, since others were listened to */
+    bool gave_up; /* as the farewell says */
+    uint64_t
+        concludes_ns; /* until when it hears who still says something, before what was under way ends; 0: no */
+    uint32_t looks;   /* of progress, since others were listened to */
     bool is_closing, is_left; /* to the group */
     uint64_t patience_ns;     /* until when close waits for its own messages */
 } rota_messages_end;
@@ -120,10 +125,17 @@ static inline uint32_t rota_messages_tag(const rota_messages *m, rota_messages_c
 
 /* farewell.c. Ends it for good, unless it is; all others are told, once. */
 void rota_messages_end_with(rota_messages *m, const char *cause);
-/* Takes what others said. True: one of them has ended it with a failure, of which *out_cause is the first sentence. */
-bool rota_messages_listen(rota_messages *m, const char **out_cause);
-/* Why what is under way can't come to its end: who has a part in it said farewell before. NULL: nothing is known. */
-const char *rota_messages_hindrance(const rota_messages *m);
+/* The same, by a deadline: what is under way ends a little later, and names who said nothing until then. */
+void rota_messages_give_up(rota_messages *m, const char *cause);
+/* The same as another one did. */
+void rota_messages_end_as(rota_messages *m, const rota_messages_farewell *heard);
+/* Whether what is under way may end, of a transport that has ended. */
+bool rota_messages_conclude(rota_messages *m);
+/* Takes what others said. The first failure by which one of them has ended it; NULL: there is none. */
+const rota_messages_farewell *rota_messages_listen(rota_messages *m);
+/* By whom what is under way can't come to its end: one that has a part in it and said farewell before. NULL: nothing is
+ * known. */
+const rota_messages_farewell *rota_messages_hindrance(const rota_messages *m);
 /* rota_transport_vtable.close. */
 bool rota_messages_close(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);
 /* messages.c. */

@@ -7,7 +7,9 @@
  *
  * Before any byte of a collective moves the ranks compare what they are about to do: kind, type, count and name. Where
  * they differ, all ranks end it with the same sentence, and the transport with it. A rank that does not come, or sends
- * nothing, for timeout_ns ends it, too. From then on everything posted fails with that sentence.
+ * nothing, for timeout_ns ends it, too: who waited for it says so, and a quarter of that later, or of a second, names
+ * all that have said nothing since, as it may have waited for one that waited itself. From then on everything posted
+ * fails with that sentence.
  *
  * Memory of the caller's is touched during calls alone: nothing that comes late writes or reads it (P1). A result is
  * the same, bit for bit, in every run with as many ranks, and on every transport of messages: elements are combined in
@@ -34,8 +36,8 @@ typedef struct rota_transport_vtable {
      * nothing: *out_over only where the transport has ended, with that sentence. */
     rota_status (*progress)(rota_transport *transport, bool *out_over, bool *out_moved);
     /* A collective that is on_device, and over here, has come to its end on this rank's device; or not, and then the
-     * transport ends with that cause. */
-    void (*carried)(rota_transport *transport, const char *cause);
+     * transport ends with that cause; `gave_up`: by a deadline. What it ends with `progress` says once more then. */
+    void (*carried)(rota_transport *transport, const char *cause, bool gave_up);
     /* Ends it for all ranks, with this sentence: what is under way, and all that comes. Again: nothing. */
     void (*abort)(rota_transport *transport, const char *cause);
     /* Begins a split, as a collective of its own, which `progress` ends: ranks of one colour become a group, in the

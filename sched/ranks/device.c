@@ -22,7 +22,8 @@ enum {
     TEXT_WORDS = 40,
     TEXT_BYTES = 4 * TEXT_WORDS,
     ID_WORDS = ROTA_NCCL_ID_BYTES / 4,
-    SPINS_NS = 1000000 /* how long a collective is looked at without a nap: longer ones bear one */
+    SPINS_NS = 1000000, /* how long a collective is looked at without a nap: longer ones bear one */
+    STOPPED_NS = 100000000
 };
 static const uint64_t answer_ns = 5000000000u; /* what the thread may take beside what it waits for */
 
@@ -299,15 +300,14 @@ rota_status rota_rank_devices_open(rota_communicator *const *communicators, uint
 
 /* ---- A collective ---- */
 
-static void fail(rota_communicator *c, const char *cause) {
-    rota_on_device *own = &c->on_device;
-    own->has_failed = true;
-    (void)snprintf(own->cause, sizeof own->cause, "%s", cause);
-    rota_nccl_abort(own->nccl);
+/* The transport has ended, and says at the run's end by what. */
+static void fail(rota_communicator *c) {
+    c->on_device.has_failed = true;
+    rota_nccl_abort(c->on_device.nccl);
 }
 
-/* As this rank has found: the others are told. */
-static void fail_here(rota_communicator *c, const char *what) {
+/* As this rank has found, by a deadline or not: the others are told. */
+static void fail_here(rota_communicator *c, const char *what, bool gave_up) {
     char cause[960];
     const rota_collective *collective = &c->posted.collective;
     rota_transport *transport = c->under_way.transport;
@@ -315,16 +315,16 @@ static void fail_here(rota_communicator *c, const char *what) {
                    "communicator '%s': rank %u: %s '%s' on '%s', to which all its ranks had come: %s",
                    c->name, c->rank, rota_collective_kind_text(collective->kind), collective->name,
                    c->on_device.id, what);
-    transport->vtable->carried(transport, cause);
-    fail(c, cause);
+    transport->vtable->carried(transport, cause, gave_up);
+    fail(c);
 }
 
 void rota_rank_device_begin(rota_communicator *c) {
     rota_on_device *own = &c->on_device;
     own->carries = true;
     own->has_failed = false;
-    own->since_ns = rota_clock_ns();
-    if (rota_nccl_post(own->nccl, &c->posted.collective) != ROTA_OK) fail_here(c, rota_last_error());
+    own->since_ns = own->looked_ns = rota_clock_ns();
+    if (rota_nccl_post(own->nccl, &c->posted.collective) != ROTA_OK) fail_here(c, rota_last_error(), false);
 }
 
 /* Whether it has come to its end well; else what is wrong, if anything, is so from here on. */
@@ -333,25 +333,29 @@ static bool is_done(rota_communicator *c, bool *out_moved) {
     rota_transport *transport = c->under_way.transport;
     bool is_over, has_ended, moved;
     if (rota_nccl_progress(own->nccl, &is_over) != ROTA_OK) {
-        fail_here(c, rota_last_error());
+        fail_here(c, rota_last_error(), false);
         return false;
     }
     /* Before what others say: this rank has its result. */
     if (is_over) {
-        transport->vtable->carried(transport, NULL);
+        transport->vtable->carried(transport, NULL, false);
         return true;
     }
     if (transport->vtable->progress(transport, &has_ended, &moved) != ROTA_OK) {
-        fail(c, rota_last_error());
+        fail(c);
         return false;
     }
-    const uint64_t passed_ns = rota_clock_ns() - own->since_ns;
+    const uint64_t now = rota_clock_ns(), unseen_ns = now - own->looked_ns;
+    own->looked_ns = now;
+    /* This process was stopped itself, as in messages.c: what it did not see may have come to its end soon after. */
+    if (unseen_ns > c->timeout_ns / 4 && unseen_ns > STOPPED_NS) own->since_ns = now;
+    const uint64_t passed_ns = now - own->since_ns;
     if (passed_ns > c->timeout_ns) {
         char what[96];
         (void)snprintf(what, sizeof what,
                        "it did not end within %.1f s: another rank, or its device, stopped in it",
                        (double)c->timeout_ns * 1e-9);
-        fail_here(c, what);
+        fail_here(c, what, true);
     }
     *out_moved = passed_ns < SPINS_NS;
     if (*out_moved) (void)sched_yield(); /* others have their turn, as while messages are looked for */
@@ -360,11 +364,12 @@ static bool is_done(rota_communicator *c, bool *out_moved) {
 
 bool rota_rank_device_carry(rota_communicator *c, bool *out_moved, rota_status *out_status) {
     rota_on_device *own = &c->on_device;
-    bool is_over = !own->has_failed && is_done(c, out_moved);
+    bool moved, is_over = !own->has_failed && is_done(c, out_moved);
     if (is_over) *out_status = ROTA_OK;
     if (own->has_failed) {
         if (rota_nccl_progress(own->nccl, &is_over) != ROTA_OK) is_over = false;
-        if (is_over) *out_status = rota_fail(ROTA_NODE_FAILED, "%s", own->cause);
+        if (is_over)
+            *out_status = c->under_way.transport->vtable->progress(c->under_way.transport, &is_over, &moved);
     }
     if (is_over) own->carries = false;
     return is_over;

@@ -26,13 +26,12 @@ typedef struct rota_posted {
 
 /* Collectives by the device's library: the thread's own, but for `device`, which is set before any node is recorded. */
 typedef struct rota_on_device {
-    rota_device *device; /* NULL: all are by messages */
-    char id[32];         /* its, for sentences: a runtime that did not wait may have closed it */
-    rota_nccl *nccl;     /* NULL: it is not open, or closed */
-    bool carries;        /* `run` is at the library: the ranks have agreed */
-    bool has_failed;     /* meanwhile, by `cause`: it ends when the device touches nothing more of it */
-    uint64_t since_ns;   /* when it began to */
-    char cause[960];
+    rota_device *device;          /* NULL: all are by messages */
+    char id[32];                  /* its, for sentences: a runtime that did not wait may have closed it */
+    rota_nccl *nccl;              /* NULL: it is not open, or closed */
+    bool carries;                 /* `run` is at the library: the ranks have agreed */
+    bool has_failed;              /* meanwhile: it ends when the device touches nothing more of it */
+    uint64_t since_ns, looked_ns; /* when it began to; when it was last looked at */
     struct rota_opening *opening; /* while it opens (device.c) */
 } rota_on_device;
 

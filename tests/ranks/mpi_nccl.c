@@ -71,6 +71,10 @@ static void run_killed(const nccl_rank *r, bool in_it) {
     const rota_status status = rota_wait(ticket, 0);
     rank_want(status == ROTA_NODE_FAILED, "%s: %s", rota_status_name(status), rota_last_error());
     const char *how = in_it ? "did not end within 3.0 s" : "which did not come to it";
+    char last[16];
+    (void)snprintf(last, sizeof last, " %u", r->size - 1);
+    const char *silent = strstr(rota_last_error(), "; nothing was heard then of rank");
+    rank_want(silent && strstr(silent, last), "%s", rota_last_error());
     rank_want(strstr(rota_last_error(), "'the gradient'") && strstr(rota_last_error(), how) &&
                   strstr(rota_last_error(), "communicator 'world'"),
               "%s", rota_last_error());

@@ -220,11 +220,58 @@ static void a_rank_that_is_late(rota_transport *t) {
     (void)snprintf(who, sizeof who, "for rank %u, which did not come to it", t->size - 1);
     rank_want(strstr(rota_last_error(), who) && strstr(rota_last_error(), "'late one'"), "%s",
               rota_last_error());
+    rank_want(t->rank == t->size - 1 || strstr(rota_last_error(), "; nothing was heard then of rank"), "%s",
+              rota_last_error());
     if (t->rank != t->size - 1) test_nap_ms(600);
     for (uint32_t i = 0; i < 8; i++)
         rank_want(y[i] == 0x02020202 && x[i] == 0x01010101, "memory was touched late");
     expect_ended(own, who);
     end(own);
+}
+
+/* Rank 1 waits for rank 2, which waits for rank 0, which does not come: all name that one, though rank 1, which gives
+ * up first, waited for another one. */
+static void a_rank_that_waits_itself(rota_transport *t) {
+    if (t->size < 3) return;
+    rota_transport *own = split_off(t, 0, "chain");
+    own->timeout_ns = t->rank == 1 ? 200000000u : 320000000u;
+    const bool is_of_two = t->rank == 1 || t->rank == 2;
+    int32_t x[8];
+    const rota_collective c = {.kind = is_of_two ? ROTA_COLLECTIVE_RECEIVE : ROTA_COLLECTIVE_BARRIER,
+                               .type = ROTA_COLLECTIVE_I32,
+                               .peer = t->rank == 1 ? 2 : 0,
+                               .count = 8,
+                               .output = x,
+                               .name = "one after the other"};
+    if (!is_of_two) test_nap_ms(900);
+    rank_want(carry_out(own, &c) == ROTA_NODE_FAILED, "it does not end");
+    const char *said = rota_last_error();
+    rank_want(!is_of_two || strstr(said, "; nothing was heard then of rank 0") ||
+                  strstr(said, "; nothing was heard then of ranks 0,"),
+              "%s", said);
+    end(own);
+}
+
+/* The last rank's process stands still in a collective: it is told so, when it goes on. */
+static void a_rank_that_was_stopped(rota_transport *t) {
+    const uint64_t count = 100000;
+    int32_t *x = values(t->rank, count);
+    rota_transport *own = split_off(t, 0, "stopped");
+    own->timeout_ns = 200000000u;
+    const rota_collective c = {.kind = ROTA_COLLECTIVE_ALL_REDUCE,
+                               .type = ROTA_COLLECTIVE_I32,
+                               .count = count,
+                               .input = x,
+                               .output = x,
+                               .name = "cut short"};
+    own->vtable->post(own, &c);
+    const bool is_last = t->rank == t->size - 1;
+    if (is_last) test_nap_ms(700);
+    rank_want(finish(own) == ROTA_NODE_FAILED, "it goes on without rank %u", t->size - 1);
+    const char *expected = is_last ? "itself stood still for 0." : "; nothing was heard then of rank";
+    rank_want(strstr(rota_last_error(), expected), "%s", rota_last_error());
+    end(own);
+    free(x);
 }
 
 static void abort_by_one(rota_transport *t) {
@@ -461,19 +508,19 @@ static void carried(rota_transport *t, bool fails, bool is_of_two) {
     for (uint32_t i = 0; i < 2 && takes_part; i++) {
         rank_ok(begin_carried(own, kind, t->rank ? 0 : last));
         if (i == 0) expect_carried(own);
-        own->vtable->carried(own, NULL);
+        own->vtable->carried(own, NULL, false);
     }
     const rota_status begun = takes_part ? begin_carried(own, kind, t->rank ? 0 : last) : ROTA_OK;
     /* Rank 0 may have failed in it before the others know that all have come. */
     rank_want(begun == ROTA_OK || (t->rank && fails), "rank %u: %s", t->rank, rota_last_error());
     if (t->rank == 0) {
-        own->vtable->carried(own, fails ? "a device of rank 0's failed" : NULL);
+        own->vtable->carried(own, fails ? "a device of rank 0's failed" : NULL, false);
         if (!fails) own->vtable->abort(own, "a device of rank 0's failed");
     } else if (takes_part && fails && begun == ROTA_OK) {
         rank_want(finish(own) == ROTA_NODE_FAILED, "rank %u hears nothing", t->rank);
     } else if (takes_part && !fails) {
         expect_carried(own);
-        own->vtable->carried(own, NULL);
+        own->vtable->carried(own, NULL, false);
     }
     expect_ended(own, "a device of rank 0's failed");
     end(own);
@@ -531,6 +578,8 @@ void transport_contract(rota_transport *t) {
     nothing_blocks(t);
     differences(t);
     a_rank_that_is_late(t);
+    a_rank_that_waits_itself(t);
+    a_rank_that_was_stopped(t);
     abort_by_one(t);
     ended_in_the_midst(t);
     ended_in_a_send(t);
