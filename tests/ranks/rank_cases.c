@@ -448,6 +448,8 @@ const rank_case rank_cases[] = {
     {"other_kinds", 0, 1, 0, other_kinds},
     {"send_round", 0, 2, 0, send_round},
     {"dtypes", 0, 1, 0, dtypes},
+    {"declared", 0, 1, 0, rank_declared},
+    {"undeclared", 0, 1, 0, rank_undeclared},
     {"gradients", 8, 1, 0, gradients},
     {"data_parallel", 0, 1, 0, rank_data_parallel},
     {"last_bucket", 0, 1, 0, rank_last_bucket},

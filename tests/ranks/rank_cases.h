@@ -31,6 +31,10 @@ typedef struct rank_case {
     void (*run)(rota_runtime *runtime, rota_communicator *communicator);
 } rank_case;
 
+/* Of rank_declared.c. */
+void rank_declared(rota_runtime *runtime, rota_communicator *communicator);
+void rank_undeclared(rota_runtime *runtime, rota_communicator *communicator);
+
 /* Of rank_training.c. */
 void rank_data_parallel(rota_runtime *runtime, rota_communicator *communicator);
 void rank_last_bucket(rota_runtime *runtime, rota_communicator *communicator);
