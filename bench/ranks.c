@@ -25,9 +25,9 @@ static const char program[] = "rota-bench ranks";
 #define REPLAYS_BEFORE 64 /* at most: ranks come to it at different times, and threads wake up */
 #define MIB 1048576.0
 
-typedef enum collective_kind { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, KINDS } collective_kind;
+typedef enum collective_kind { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BARRIER, KINDS } collective_kind;
 static const char *const algorithm_names[] = {"exchange", "ring", "doubling"}; /* RANKS_ALGORITHMS */
-static const char *const kind_names[KINDS] = {"all_reduce", "reduce_scatter", "all_gather"};
+static const char *const kind_names[KINDS] = {"all_reduce", "reduce_scatter", "all_gather", "barrier"};
 
 typedef struct ranks_settings {
     const char *device, *out, *model;
@@ -75,6 +75,7 @@ static float element(uint32_t rank, uint64_t i) {
 
 static float expected(const bench_rank *r, const trial *t, uint64_t i) {
     const float all = (float)r->size, ranks = all * (all - 1) / 2;
+    if (r->settings->kind == BARRIER) return 0; /* as it was */
     if (r->settings->kind == ALL_GATHER) return element((uint32_t)(i / t->x_count), i % t->x_count);
     if (r->settings->kind == REDUCE_SCATTER) i += t->y_count * r->rank;
     return all * (float)(i % 1021) + ranks;
@@ -101,8 +102,10 @@ static rota_status make_plan(bench_rank *r, trial *t) {
         ROTA_TRY(rota_op_all_reduce_into(t->tape, r->communicator, t->x, ROTA_COLLECTIVE_SUM, t->y));
     else if (r->settings->kind == REDUCE_SCATTER)
         ROTA_TRY(rota_op_reduce_scatter_into(t->tape, r->communicator, t->x, ROTA_COLLECTIVE_SUM, t->y));
-    else
+    else if (r->settings->kind == ALL_GATHER)
         ROTA_TRY(rota_op_all_gather_into(t->tape, r->communicator, t->x, t->y));
+    else
+        ROTA_TRY(rota_op_barrier(t->tape, r->communicator));
     rota_recorder_close(t->recorder);
     return rota_compile(r->opened.runtime, t->graph,
                         &ROTA_COMPILE_OPTIONS(.devices = &r->opened.device, .device_count = 1), &t->plan);
@@ -178,7 +181,8 @@ static void *run_rank(void *user) {
 
 static double sent_bytes(const bench_rank *r, uint64_t bytes) {
     const double share = ((double)r->size - 1) / (double)r->size;
-    return (double)bytes * share * (r->settings->kind == ALL_REDUCE ? 2 : 1);
+    const double times[KINDS] = {2, 1, 1, 0};
+    return (double)bytes * share * times[r->settings->kind];
 }
 
 static void print_sizes(const bench_rank *r, cJSON *result) {
@@ -414,10 +418,11 @@ int bench_ranks(int argc, char **argv) {
     const option options[] = {
         {"--device", OPTION_STRING, &s.device, "cpu|cuda", 0, 0, false,
          "of each rank; cuda: a GPU each, with collectives by NCCL"},
-        {"--ranks", OPTION_COUNT, &s.ranks, "N", 2, RANKS_MAX, false,
+        {"--ranks", OPTION_COUNT, &s.ranks, "N", 1, RANKS_MAX, false,
          "threads of this process; under mpirun its processes are the ranks"},
-        {"--kind", OPTION_CHOICE, &s.kind, "all_reduce|reduce_scatter|all_gather", 0, 0, false,
-         "of collective; the model is of all_reduce"},
+        {"--kind", OPTION_CHOICE, &s.kind, "all_reduce|reduce_scatter|all_gather|barrier", 0, 0, false,
+         "of collective; the model is of all_reduce. barrier: what the ranks' agreement costs a submission, "
+         "without bytes"},
         {"--from", OPTION_COUNT, &s.least, "BYTES", 4, 1e11, false,
          "the smallest size, of all that is summed or gathered"},
         {"--to", OPTION_COUNT, &s.most, "BYTES", 4, 1e11, false, "the largest; each is four times the last"},
@@ -450,6 +455,7 @@ int bench_ranks(int argc, char **argv) {
     size_t count;
     if (!read_counts(&table, s.model, counts, &count) || !is_sound(&table, &s, count > 0))
         return EXIT_BAD_ARGUMENT;
+    if (s.kind == BARRIER) s.most = s.least; /* has no bytes */
     bench_rank *ranks = calloc(RANKS_MAX, sizeof *ranks);
     if (!ranks) return report_failure(program, rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for ranks"));
     const int code = run(&s, counts, count, ranks);

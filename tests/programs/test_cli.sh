@@ -148,7 +148,7 @@ for device in cpu vk:0; do
   fields loops.json device iterations steps wrong while submitted ratio_submitted
 done
 # Collectives, and what a model makes of their times: of a step that is long, nothing to be seen.
-for kind in all_reduce reduce_scatter all_gather; do
+for kind in all_reduce reduce_scatter all_gather barrier; do
   expect 0 '^0 wrong of' "$bench" ranks --ranks 3 --kind $kind --to 64Ki --out ranks.json
   fields ranks.json device ranks kind sizes wrong
 done
