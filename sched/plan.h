@@ -23,7 +23,7 @@ typedef struct rota_compile_options {
      * 0: the plan is only analysed (statistics, dot, explain), and can't be submitted. */
     rota_device *const *devices;
     uint32_t device_count;
-    rota_packing packing;
+    rota_packing packing; /* TIGHT where it has no room else within the runtime's memory limit */
     uint32_t queues; /* logical queues to use; 0: 1 */
     rota_queue_policy
         queue_policy; /* NULL: queue 0, and uploads and read-backs on the transfer queue if transfer_queue */
@@ -37,7 +37,10 @@ typedef struct rota_compile_options {
      * so. At most three times what the compilation takes. */
     bool certify;
     bool allow_undefined_reads;  /* reading a transient that nothing wrote is no error (tests) */
-    uint64_t memory_limit_bytes; /* instead of the graph's; 0: the graph's; UINT64_MAX: none */
+    /* Instead of the graph's; 0: the graph's; UINT64_MAX: none. Where no room is left within the runtime's memory
+     * limit, the plan gets what is free of that as its limit, less some for staging where it can, but with UINT64_MAX:
+     * then it fails. */
+    uint64_t memory_limit_bytes;
     /* A plan of this runtime whose transient memory this one uses too, as far as its own fits in there:
      * replays of the two wait for one another. Both are for one device, the same, with one arena. The new
      * plan holds a reference on it. NULL: none. */

@@ -33,7 +33,9 @@ typedef struct rota_runtime_options {
      * of what is waited for; 0: 30 s. Where that is an instance of a plan, which a driver makes while replays
      * overlap, four times as long as it took for the plan's first one is progress. */
     uint64_t timeout_ns;
-    uint64_t memory_limit_bytes; /* of all devices together; 0: no limit beyond the devices' */
+    /* Of all devices together; 0: no limit beyond the devices'. A plan whose transients have no room in what is free
+     * of it when it is compiled is compiled with that as its own limit (rota_compile_options.memory_limit_bytes). */
+    uint64_t memory_limit_bytes;
     uint32_t worker_threads;     /* CPU executor; 0: one per core of the process's affinity */
     uint32_t queues_per_device;  /* logical queues; 0: 2 (compute, transfer) */
     /* Submissions that wait for a device are merged into one driver call: so many segments of them at most; 0:

@@ -287,7 +287,7 @@ int main(int argc, char **argv) {
         {"--packing", OPTION_CHOICE, &s.packing, "auto|tight|concurrent", 0, 0, false,
          "of memory between nodes: the least, or so that they wait least; auto: by how much there is"},
         {"--memory-limit", OPTION_COUNT, &s.memory_limit, "BYTES", 1, 1e18, false,
-         "device memory that is used at most; all by default"},
+         "device memory that is used at most; all by default; what has no room is computed again"},
         {"--timeout", OPTION_COUNT, &s.timeout, "SECONDS", 1, 1e9, false,
          "how long a device may get no further"},
         OPTION_ROW_HEADING("What is written of the run"),

@@ -2,6 +2,7 @@
  * plan its memory and instances. */
 #include "sched/runtime/plans/make.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include "base/sized_copy.h"
 #include "graph/graph_internal.h"
@@ -9,6 +10,7 @@
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/plans/learn.h"
+#include "sched/runtime/plans/limit.h"
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/handle.h"
 
@@ -97,19 +99,45 @@ static rota_device_traits traits_of(rota_device *device) {
                                 .compute_units = exec->info.compute_units};
 }
 
-static rota_status make_plan(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
-                             const rota_plan_devices *devices, rota_plan **out_plan) {
+/* *out_limits: for another attempt, where the plan has no room within the runtime's memory limit; else none. */
+static rota_status try_plan(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
+                            const rota_plan_devices *devices, rota_plan_limits *out_limits,
+                            rota_plan **out_plan) {
     rota_plan *plan;
+    *out_limits = (rota_plan_limits){0};
     ROTA_TRY(rota_plan_compile(graph, options, devices, &plan));
     plan->runtime = runtime;
     rota_plan_retain(plan->options.arena_of);
     const rota_status status = devices->count ? rota_executable_create(plan) : ROTA_OK;
+    if (status == ROTA_OUT_OF_MEMORY) *out_limits = rota_plan_limits_of(plan);
     if (status != ROTA_OK) {
         rota_plan_free(plan);
         return status;
     }
     *out_plan = plan;
     return ROTA_OK;
+}
+
+/* Where the runtime's memory limit leaves the plan no room: another that takes less, by computing again what it would
+ * keep. If there is none, the error says what the first one needed, and then how little the last could do with. */
+static rota_status make_plan(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
+                             const rota_plan_devices *devices, rota_plan **out_plan) {
+    rota_plan_limits limits, unused;
+    rota_status status = try_plan(runtime, graph, options, devices, &limits, out_plan);
+    const uint64_t tried[] = {limits.with_spare, limits.all};
+    char needed[ROTA_ERROR_MESSAGE_MAX / 2];
+    bool any = false;
+    for (uint32_t i = 0; i < 2 && status == ROTA_OUT_OF_MEMORY; i++) {
+        if (!tried[i] || (i && tried[i] == tried[i - 1])) continue;
+        rota_compile_options limited = *options;
+        limited.memory_limit_bytes = tried[i];
+        limited.packing = ROTA_PACK_TIGHT; /* which is less costly */
+        if (!any) (void)snprintf(needed, sizeof needed, "%s", rota_last_error());
+        any = true;
+        status = try_plan(runtime, graph, &limited, devices, &unused, out_plan);
+    }
+    if (status != ROTA_OUT_OF_MEMORY || !any) return status;
+    return rota_fail(status, "%s; %s", needed, rota_last_error());
 }
 
 /* Compiles for the devices of the options, the first of which are `traits`, with room for one more. */
