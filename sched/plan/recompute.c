@@ -20,6 +20,7 @@
 #include "sched/plan/pack.h"
 #include "sched/plan/recompute_state.h"
 #include "sched/plan/recompute_write.h"
+#include "sched/plan/workspace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -230,13 +231,38 @@ static bool find_gap(state *s, uint32_t buffer) {
             l->early = s->uses[u];
             l->late = s->uses[u + 1];
         }
-    return widest >= 2 && inputs_last(s, producer, l->late);
+    l->can_go = widest >= 2 && inputs_last(s, producer, l->late);
+    return l->can_go;
+}
+
+/* What one more run of a node could bring: all of its results that may be given up and were not. */
+static uint64_t bytes_of_run(const state *s, uint32_t node) {
+    uint64_t bytes = 0;
+    const rota_node_record *record = s->records[node];
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        const life *l = &s->lives[s->buffer_of[s->first_access[node] + i]];
+        if (l->producer == node && ROTA_ACCESS_MODE(&rota_node_accesses(record)[i]) != ROTA_READ &&
+            l->can_go && !l->given_up)
+            bytes += l->bytes;
+    }
+    return bytes;
 }
 
 static int compare_candidates(const void *left, const void *right) {
     const candidate *a = left, *b = right;
     if (a->cost != b->cost) return a->cost < b->cost ? -1 : 1;
     return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
+}
+
+/* What kernels get beside their operands. Of plans of several parts it is not known yet where nodes run: there packing
+ * shows what it came to. */
+static void add_workspaces(state *s) {
+    for (uint32_t node = 0; node < s->node_count && !s->c->spread.several_parts; node++) {
+        if (!s->records[node]) continue;
+        const uint64_t bytes =
+            rota_compile_workspace_bytes(s->c, 0, s->records[node], s->buffer_of + s->first_access[node]);
+        rota_peaks_add(&s->peaks, TICK_DURING(node), TICK_DURING(node), (int64_t)rota_aligned_size(bytes));
+    }
 }
 
 static rota_status prepare(state *s) {
@@ -255,9 +281,12 @@ static rota_status prepare(state *s) {
     for (uint32_t buffer = 0; buffer < s->buffer_count; buffer++) {
         const life *l = &s->lives[buffer];
         rota_peaks_add(&s->peaks, l->begin, l->end, (int64_t)l->bytes);
-        if (find_gap(s, buffer))
-            s->candidates[s->candidate_count++] =
-                (candidate){buffer, cost_of(s, l->producer) / (double)l->bytes};
+        if (find_gap(s, buffer)) s->candidates[s->candidate_count++].buffer = buffer;
+    }
+    add_workspaces(s);
+    for (uint32_t i = 0; i < s->candidate_count; i++) {
+        const uint32_t producer = s->lives[s->candidates[i].buffer].producer;
+        s->candidates[i].cost = cost_of(s, producer) / (double)bytes_of_run(s, producer);
     }
     return ROTA_OK;
 }
@@ -407,7 +436,7 @@ static bool gains(state *s, uint32_t buffer, uint32_t tick, uint64_t bound, doub
     /* A clone that is there already may come too early. */
     if (s->restore[l->producer] != ROTA_NONE && TICK_BEFORE(s->restore[l->producer]) <= tick) return false;
     const effect e = effect_of(s, buffer, needed, tick);
-    *out_cost = e.cost / (double)l->bytes;
+    *out_cost = e.cost / (double)bytes_of_run(s, l->producer);
     if (e.too_many || e.kept >= l->bytes) return false;
     return e.later == 0 || (e.later <= bound && rota_peaks_most_in(&s->peaks, TICK_BEFORE(needed),
                                                                    TICK_BEFORE(l->late)) <= bound - e.later);

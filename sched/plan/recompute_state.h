@@ -20,6 +20,7 @@ typedef struct life {
     uint32_t taken_over;  /* plus 1: the buffer that takes its memory over in its last node */
     uint32_t clone_reads; /* list in state.reads of the nodes whose clones read it; plus 1 */
     uint32_t again;       /* the plan buffer that it is computed into again; ROTA_NONE: none */
+    bool can_go;          /* given up, as far as the buffer alone is looked at */
     bool given_up;
 } life;
 

@@ -320,7 +320,7 @@ static void runs_between_kept_buffers(void **state) {
 #define HALVES(count) ((count)*UNIT / 2)
 
 /* In place from the first operand to the second; and readers of all operands but the last. */
-static const rota_kernel handing = MIX(2, 1, 1), making = MIX(2, 1, 0);
+static const rota_kernel handing = MIX(2, 1, 1), making = MIX(2, 1, 0), making_both = MIX(3, 1, 0);
 static const rota_kernel reading[] = {MIX(2, 0, 0), MIX(3, 0, 0)};
 
 static rota_graph *graph_of_limits;
@@ -426,6 +426,36 @@ static void what_was_handed_on_begins_in_its_node(void **state) {
     rota_buffer_release(p);
     rota_buffer_release(q);
     rota_buffer_release(r);
+}
+
+/* `left` and `right` are of one node, so they cost 34 / 32 of a byte together, and each alone 34 / 16: `other` costs
+ * 24 / 16. For `big` two of the three must go. */
+static void results_of_one_node_cost_one_run(void **state) {
+    (void)state;
+    begin_limited("two results");
+    rota_buffer *left = transient("left", 16), *right = transient("right", 16),
+                *other = transient("other", 16), *big = transient("big", 32), *p, *q, *out, *wide;
+    assert_ok(rota_buffer_create("p", HALVES(2), &p));
+    assert_ok(rota_buffer_create("q", HALVES(8), &q));
+    assert_ok(rota_buffer_create("out", HALVES(16), &out));
+    assert_ok(rota_buffer_create("wide", HALVES(32), &wide));
+    const rota_access both[] = {
+        {p, 0, ROTA_WHOLE, ROTA_READ}, {left, 0, ROTA_WHOLE, ROTA_WRITE}, {right, 0, ROTA_WHOLE, ROTA_WRITE}};
+    assert_ok(rota_record_kernel(recorder_of_limits,
+                                 &ROTA_KERNEL_NODE(.kernel = &making_both, .accesses = both,
+                                                   .access_count = 3, .params = &(mix_params){0}),
+                                 NULL));
+    run_kernel(&making, (rota_buffer *[]){q, other});
+    fill(big);
+    run_kernel(&reading[0], (rota_buffer *[]){big, wide});
+    run_kernel(&reading[0], (rota_buffer *[]){other, out});
+    run_kernel(&reading[0], (rota_buffer *[]){left, out});
+    run_kernel(&reading[0], (rota_buffer *[]){right, out});
+    end_limited(80, 48, 48, 1);
+    rota_buffer_release(p);
+    rota_buffer_release(q);
+    rota_buffer_release(out);
+    rota_buffer_release(wide);
 }
 
 /* `made`, of 2 units, is made of `small` and `large`, of 1 and 16, and beside `large` and `big`, of 8, there
@@ -561,6 +591,7 @@ int main(void) {
         cmocka_unit_test(runs_between_kept_buffers),
         cmocka_unit_test(nothing_runs_twice_where_it_fits),
         cmocka_unit_test(what_was_handed_on_begins_in_its_node),
+        cmocka_unit_test(results_of_one_node_cost_one_run),
         cmocka_unit_test(small_is_beside_what_is_written),
         cmocka_unit_test(training_gives_the_same),
     };

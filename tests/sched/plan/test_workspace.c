@@ -121,6 +121,67 @@ static void nodes_get_their_scratch(void **state) {
     }
 }
 
+/* Under a memory limit a workspace counts where its node is, and nowhere else: beside the scratch of 2 units
+ * `kept` must go, of one; later two of one live, which is what the limit allows. */
+static void scratch_counts_where_it_is(void **state) {
+    (void)state;
+    const uint64_t unit = UINT64_C(4) * WORDS;
+    adversary_options options = {.seed = 3};
+    rota_exec_driver driver = adversary_driver;
+    driver.open = open_with_target;
+    rota_runtime *runtime;
+    rota_device *device;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
+    rota_buffer *kept, *other, *big;
+    rota_ticket ticket;
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u), &runtime));
+    assert_ok(rota_runtime_add_driver(runtime, &driver, &options));
+    assert_ok(rota_device_open(runtime, "adversary", &device));
+    rota_buffer *x = test_words(device, "x", WORDS, 10), *y = test_words(device, "y", WORDS, 0),
+                *out[] = {test_words(device, "out 0", WORDS, 0), test_words(device, "out 1", WORDS, 0),
+                          test_words(device, "out 2", WORDS, 0)};
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "scratch"), &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "kept", unit, &kept));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "other", unit, &other));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "big", unit, &big));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_fill(recorder, kept, 0, unit, 7, NULL));
+    const rota_access through[] = {{x, 0, ROTA_WHOLE, ROTA_READ}, {y, 0, ROTA_WHOLE, ROTA_WRITE}};
+    assert_ok(rota_record_kernel(
+        recorder, &ROTA_KERNEL_NODE(.kernel = &scratch_kernel, .accesses = through, .access_count = 2),
+        NULL));
+    assert_ok(rota_record_copy(recorder, out[0], 0, kept, 0, unit, NULL));
+    assert_ok(rota_record_fill(recorder, other, 0, unit, 8, NULL));
+    assert_ok(rota_record_fill(recorder, big, 0, unit, 9, NULL));
+    assert_ok(rota_record_copy(recorder, out[1], 0, big, 0, unit, NULL));
+    assert_ok(rota_record_copy(recorder, out[2], 0, other, 0, unit, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(runtime, graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = true,
+                                                 .memory_limit_bytes = 2u * unit),
+                           &plan));
+    assert_ok(rota_plan_get_stats(plan, &stats));
+    assert_int_equal(stats.arena_bytes, 2u * unit);
+    assert_int_equal(stats.recomputed, 1);
+    assert_ok(rota_submit(plan, NULL, &ticket));
+    assert_ok(rota_wait(ticket, 0));
+    test_expect_words(y, WORDS, 11);
+    test_expect_words(out[0], WORDS, 7);
+    test_expect_words(out[1], WORDS, 9);
+    test_expect_words(out[2], WORDS, 8);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    for (uint32_t i = 0; i < 3; i++) rota_buffer_release(out[i]);
+    assert_ok(rota_runtime_close(runtime, 0));
+    assert_int_equal(options.violations, 0);
+    assert_int_equal(options.live_memories, 0);
+}
+
 /* As many operands as a kernel may have, and the workspace after them. */
 static rota_status fill_all(const rota_kernel_call *call) {
     if (call->operand_count != ROTA_KERNEL_OPERANDS_MAX + 1)
@@ -195,6 +256,7 @@ static void other_devices_are_not_asked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_get_their_scratch),
+        cmocka_unit_test(scratch_counts_where_it_is),
         cmocka_unit_test(a_full_node_gets_its_scratch),
         cmocka_unit_test_setup_teardown(other_devices_are_not_asked, runtime_setup, runtime_teardown),
     };
