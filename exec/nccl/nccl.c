@@ -305,7 +305,7 @@ static rota_nccl_result put(rota_nccl *n, const rota_collective *c, const uint8_
 static rota_status post_to_peers(rota_nccl *n, const rota_collective *c) {
     const uint64_t bytes = rota_peers_scratch_bytes(n->peers, c);
     if (bytes > n->scratch_bytes) ROTA_TRY(make_scratch(n, bytes));
-    return rota_peers_post(n->peers, n->rank, c, n->scratch[n->scratch_count - 1]);
+    return rota_peers_post(n->peers, n->rank, c, bytes ? n->scratch[n->scratch_count - 1] : 0);
 }
 
 static bool is_of_peers(const rota_nccl *n) {

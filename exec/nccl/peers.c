@@ -3,6 +3,7 @@
  * whose thread wants the lock. */
 #include "exec/nccl/peers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,11 +22,12 @@ typedef struct member {
     bool is_here;
     CUmodule module;
     CUfunction sums[ROTA_COLLECTIVE_TYPE_COUNT];
-    CUevent summed, ended; /* its share is done; all is that touches its memory */
+    CUevent done; /* behind its share, all that its stream does */
     /* Under way: */
     rota_collective collective;
     CUdeviceptr scratch;
     bool is_put;
+    bool is_done; /* its share, as somebody has seen: it may have left since */
 } member;
 
 struct rota_peers {
@@ -77,18 +79,15 @@ static bool reach(const rota_cuda_api *cu, const CUdevice *devices, uint32_t cou
 /* The context is current, here and in `make`; outside of the lock, since the driver may wait for the device. */
 static void undo(member *m) {
     const rota_cuda_api *cu = m->own.cu;
-    CUevent events[] = {m->summed, m->ended};
-    for (uint32_t i = 0; i < 2; i++)
-        if (events[i]) (void)cu->EventDestroy(events[i]);
+    if (m->done) (void)cu->EventDestroy(m->done);
     if (m->module) (void)cu->ModuleUnload(m->module);
-    m->summed = m->ended = NULL;
+    m->done = NULL;
     m->module = NULL;
 }
 
 static bool make(member *m) {
     const rota_cuda_api *cu = m->own.cu;
-    if (cu->EventCreate(&m->summed, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS ||
-        cu->EventCreate(&m->ended, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS ||
+    if (cu->EventCreate(&m->done, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS ||
         cu->ModuleLoadDataEx(&m->module, rota_cuda_sums_image(), 0, NULL, NULL) != CUDA_SUCCESS)
         return false;
     for (uint32_t t = 0; t < ROTA_COLLECTIVE_TYPE_COUNT; t++)
@@ -158,39 +157,47 @@ void rota_peers_leave(rota_peers *p, uint32_t rank) {
     undo(&gone);
 }
 
-/* ---- A sum ---- */
+/* ---- A collective ---- */
 
-bool rota_peers_take(const rota_peers *p, const rota_collective *c) {
-    return !p->is_off && c->kind == ROTA_COLLECTIVE_ALL_REDUCE && entries[c->type] &&
-           (c->reduction == ROTA_COLLECTIVE_SUM || c->reduction == ROTA_COLLECTIVE_MEAN) &&
-           c->count * rota_collective_type_bytes(c->type) >= LEAST_BYTES;
+/* What all ranks together have of it, once. */
+static uint64_t bytes_of(const rota_peers *p, const rota_collective *c) {
+    const uint64_t bytes = c->count * rota_collective_type_bytes(c->type);
+    return c->kind == ROTA_COLLECTIVE_ALL_REDUCE ? bytes : bytes * p->size;
 }
 
-/* A rank's share, in bytes from the first element on: of as many as the others, but for the end. */
+bool rota_peers_take(const rota_peers *p, const rota_collective *c) {
+    const bool sums = rota_collective_reduces(c->kind) && entries[c->type] &&
+                      (c->reduction == ROTA_COLLECTIVE_SUM || c->reduction == ROTA_COLLECTIVE_MEAN);
+    return !p->is_off && (sums || c->kind == ROTA_COLLECTIVE_ALL_GATHER) && bytes_of(p, c) >= LEAST_BYTES;
+}
+
+/* A rank's share, in bytes of what has all shares, one after the other: inputs, outputs, or both. In an all_reduce it
+ * is as large as the others', but for the end. */
 typedef struct share {
     uint64_t first, bytes;
 } share;
 
-static uint64_t share_bytes(const rota_peers *p, const rota_collective *c) {
-    const uint64_t all = c->count * rota_collective_type_bytes(c->type);
-    const uint64_t units = all / ALIGNMENT + (all % ALIGNMENT != 0);
-    return (units / p->size + (units % p->size != 0)) * ALIGNMENT;
-}
-
 static share share_of(const rota_peers *p, const rota_collective *c, uint32_t rank) {
-    const uint64_t all = c->count * rota_collective_type_bytes(c->type), each = share_bytes(p, c);
+    const uint64_t all = bytes_of(p, c), units = all / ALIGNMENT + (all % ALIGNMENT != 0);
+    if (c->kind != ROTA_COLLECTIVE_ALL_REDUCE) return (share){all / p->size * rank, all / p->size};
+    const uint64_t each = (units / p->size + (units % p->size != 0)) * ALIGNMENT;
     const uint64_t first = each * rank < all ? each * rank : all, left = all - first;
     return (share){first, left < each ? left : each};
 }
 
+/* Of scratch memory, for what one other rank has of a share. */
+static uint64_t room_of(const rota_peers *p, const rota_collective *c) {
+    const uint64_t bytes = share_of(p, c, 0).bytes; /* the largest */
+    return (bytes / ALIGNMENT + (bytes % ALIGNMENT != 0)) * ALIGNMENT;
+}
+
 uint64_t rota_peers_scratch_bytes(const rota_peers *p, const rota_collective *c) {
-    return share_bytes(p, c) * (p->size - 1);
+    return rota_collective_reduces(c->kind) ? room_of(p, c) * (p->size - 1) : 0;
 }
 
 /* Of a rank's scratch memory, where another's values are. */
-static CUdeviceptr scratch_of(const rota_peers *p, uint32_t rank, uint32_t of) {
-    const member *m = &p->members[rank];
-    return m->scratch + share_bytes(p, &m->collective) * (of < rank ? of : of - 1);
+static CUdeviceptr scratch_of(const rota_peers *p, const member *m, uint32_t of) {
+    return m->scratch + room_of(p, &m->collective) * (of < m->own.rank ? of : of - 1);
 }
 
 static CUdeviceptr input_of(const member *m) {
@@ -201,68 +208,72 @@ static CUdeviceptr output_of(const member *m) {
 }
 
 static rota_status copy(const member *m, CUdeviceptr to, CUdeviceptr from, uint64_t bytes) {
-    if (bytes == 0) return ROTA_OK;
+    if (bytes == 0 || to == from) return ROTA_OK;
     return check(m->own.cu, m->own.cu->MemcpyAsync(to, from, bytes, m->own.stream), "cuMemcpyAsync");
 }
 
-/* On a rank's stream all that it does: it gets the others' values of its share, adds, and sends the sums to all. A
- * share of any rank's elements is touched by the share's rank alone, on this one stream, so that none waits for another
- * in between, in place or not. */
-static rota_status put_share(rota_peers *p, member *m) {
+/* The others' values of its share are got, not all from the same rank at once, and all added up. */
+static rota_status put_sum(rota_peers *p, member *m, share s, CUdeviceptr to) {
     const rota_cuda_api *cu = m->own.cu;
-    const share s = share_of(p, &m->collective, m->own.rank);
-    rota_cuda_sums sums = {.to = output_of(m) + s.first,
+    rota_cuda_sums sums = {.to = to,
                            .count = s.bytes / rota_collective_type_bytes(m->collective.type),
                            .ranks = p->size,
                            .divisor =
                                m->collective.reduction == ROTA_COLLECTIVE_MEAN ? (float)p->size : 1.0f};
-    for (uint32_t i = 0; i < p->size; i++) { /* not all of the same at once */
+    if (s.bytes == 0) return ROTA_OK;
+    for (uint32_t i = 0; i < p->size; i++) {
         const uint32_t r = (m->own.rank + i) % p->size;
         const CUdeviceptr input = input_of(&p->members[r]) + s.first;
-        sums.from[r] = i ? scratch_of(p, m->own.rank, r) : input;
+        sums.from[r] = i ? scratch_of(p, m, r) : input;
         if (i) ROTA_TRY(copy(m, sums.from[r], input, s.bytes));
     }
-    if (s.bytes > 0) {
-        void *parameters[] = {&sums};
-        const uint64_t blocks = s.bytes / ALIGNMENT / ROTA_CUDA_SUMS_THREADS + 1;
-        const CUresult result = cu->LaunchKernel(
-            m->sums[m->collective.type], (unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX), 1, 1,
-            ROTA_CUDA_SUMS_THREADS, 1, 1, 0, m->own.stream, parameters, NULL);
-        ROTA_TRY(check(cu, result, "cuLaunchKernel of sums"));
-    }
-    for (uint32_t i = 1; i < p->size; i++)
-        ROTA_TRY(copy(m, output_of(&p->members[(m->own.rank + i) % p->size]) + s.first, sums.to, s.bytes));
-    return check(cu, cu->EventRecord(m->summed, m->own.stream), "cuEventRecord");
+    void *parameters[] = {&sums};
+    const uint64_t blocks = s.bytes / ALIGNMENT / ROTA_CUDA_SUMS_THREADS + 1;
+    const CUresult result =
+        cu->LaunchKernel(m->sums[m->collective.type], (unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX),
+                         1, 1, ROTA_CUDA_SUMS_THREADS, 1, 1, 0, m->own.stream, parameters, NULL);
+    return check(cu, result, "cuLaunchKernel of sums");
 }
 
-/* It is over when the others have done theirs: they read this rank's input, and write to its output. */
-static rota_status put_end(rota_peers *p, member *m) {
-    const rota_cuda_api *cu = m->own.cu;
-    for (uint32_t r = 0; r < p->size; r++)
-        if (r != m->own.rank)
-            ROTA_TRY(
-                check(cu, cu->StreamWaitEvent(m->own.stream, p->members[r].summed, 0), "cuStreamWaitEvent"));
-    return check(cu, cu->EventRecord(m->ended, m->own.stream), "cuEventRecord");
+/* On a rank's stream all that it does: of the sums its share, of what is gathered what it has. Any rank's elements of a
+ * share are touched by the share's rank alone, on this one stream, so that no stream waits for another, in place or
+ * not. */
+static rota_status put_share(rota_peers *p, member *m) {
+    const rota_collective *c = &m->collective;
+    const share s = share_of(p, c, m->own.rank);
+    /* What of this rank's is a share alone begins with it. */
+    const CUdeviceptr own = c->kind == ROTA_COLLECTIVE_ALL_GATHER       ? input_of(m)
+                            : c->kind == ROTA_COLLECTIVE_REDUCE_SCATTER ? output_of(m)
+                                                                        : output_of(m) + s.first;
+    if (rota_collective_reduces(c->kind)) ROTA_TRY(put_sum(p, m, s, own));
+    for (uint32_t i = 0; i < p->size && c->kind != ROTA_COLLECTIVE_REDUCE_SCATTER; i++)
+        ROTA_TRY(copy(m, output_of(&p->members[(m->own.rank + i) % p->size]) + s.first, own, s.bytes));
+    return check(m->own.cu, m->own.cu->EventRecord(m->done, m->own.stream), "cuEventRecord");
 }
 
-static rota_status put_on(rota_peers *p, rota_status (*put)(rota_peers *p, member *m)) {
+static rota_status fail_of(const member *m, rota_status status) {
+    char text[ROTA_ERROR_MESSAGE_MAX];
+    (void)snprintf(text, sizeof text, "%s", rota_last_error());
+    return rota_fail(status, "rank %u's device: %s", m->own.rank, text);
+}
+
+static rota_status put_all(rota_peers *p) {
     rota_status status = ROTA_OK;
     for (uint32_t r = 0; r < p->size && status == ROTA_OK; r++) {
         member *m = &p->members[r];
         CUcontext popped;
-        ROTA_TRY(check(m->own.cu, m->own.cu->CtxPushCurrent(m->own.context), "cuCtxPushCurrent"));
-        status = put(p, m);
+        status = check(m->own.cu, m->own.cu->CtxPushCurrent(m->own.context), "cuCtxPushCurrent");
+        if (status != ROTA_OK) return fail_of(m, status);
+        status = put_share(p, m);
+        if (status != ROTA_OK) status = fail_of(m, status);
         (void)m->own.cu->CtxPopCurrent(&popped);
     }
-    return status;
-}
-
-static rota_status put_all(rota_peers *p) {
-    ROTA_TRY(put_on(p, put_share));
-    ROTA_TRY(put_on(p, put_end));
-    for (uint32_t r = 0; r < p->size; r++) p->members[r].is_put = true;
+    for (uint32_t r = 0; r < p->size && status == ROTA_OK; r++) {
+        p->members[r].is_put = true;
+        p->members[r].is_done = false;
+    }
     p->come = 0;
-    return ROTA_OK;
+    return status;
 }
 
 /* Where another rank has given up, that is for the transport to say, with its cause: nothing comes of this. */
@@ -280,15 +291,28 @@ rota_status rota_peers_post(rota_peers *p, uint32_t rank, const rota_collective 
     return status;
 }
 
+/* Whether a rank's share is. Who has left had seen all shares done, and said so here, or had given up. */
+static rota_status look_at(member *m, bool *out_done) {
+    if (!m->is_done && m->is_here) {
+        const CUresult result = m->own.cu->EventQuery(m->done);
+        if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
+            return fail_of(m, check(m->own.cu, result, "cuEventQuery"));
+        m->is_done = result == CUDA_SUCCESS;
+    }
+    *out_done = m->is_done;
+    return ROTA_OK;
+}
+
+/* Where it is put there for this rank it is the last one that was put: the next is when all have seen the end of it. */
 rota_status rota_peers_look(rota_peers *p, uint32_t rank, bool *out_over) {
+    rota_status status = ROTA_OK;
     (void)pthread_mutex_lock(&lock);
-    const member *m = &p->members[rank];
-    const rota_cuda_api *cu = m->own.cu;
-    const CUevent ended = m->is_put ? m->ended : NULL; /* its own: nobody else ends that */
+    bool is_over = p->members[rank].is_put;
+    for (uint32_t i = 0; i < p->size && is_over && status == ROTA_OK; i++)
+        status = look_at(&p->members[(rank + i) % p->size], &is_over);
     (void)pthread_mutex_unlock(&lock);
-    const CUresult result = ended ? cu->EventQuery(ended) : CUDA_ERROR_NOT_READY;
-    *out_over = result == CUDA_SUCCESS;
-    return result == CUDA_ERROR_NOT_READY ? ROTA_OK : check(cu, result, "cuEventQuery");
+    *out_over = is_over && status == ROTA_OK;
+    return status;
 }
 
 /* ---- Its end ---- */

@@ -1,21 +1,25 @@
-/* Collectives by NCCL on two GPUs, of one process: the cases of device_cases.c; sums that round, the same to the bit in
- * each replay; and how fast 128 MiB are, beside NCCL called alone in the same run (P7). Skipped where there are not two
- * GPUs, or no NCCL. */
+/* Collectives on two GPUs, of one process: the cases of device_cases.c; sums that round, the same to the bit in each
+ * replay; how fast 128 MiB are, beside NCCL called alone in the same run (P7); and one GPU's context that fails in the
+ * middle, in a process of its own ("test_ranks_gpus dies"). Skipped where there are not two GPUs, or no NCCL. */
 #include "tests/kit/support.h"
 
 #ifdef ROTA_HAVE_CUDA
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "exec/nccl/nccl_api.h"
 #include "exec/cuda/cuda_api.h"
 #include "tests/ranks/device_cases.h"
 
-enum { RANKS = 2, TIMES = 21, MANY = 3000001 };
+enum { RANKS = 2, TIMES = 21, MANY = 3000002 };
 static const uint64_t fast_count = UINT64_C(1) << 25; /* f32: 128 MiB */
 
 static device_rank ranks[RANKS];
@@ -77,12 +81,17 @@ static void cases(void **state) {
     }
 }
 
-/* ---- A sum of f32, x to y ---- */
+/* ---- A collective of f32, x to y ---- */
 
-typedef struct summing {
+typedef enum collective_kind { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, KINDS } collective_kind;
+static const char *const kind_names[KINDS] = {"all_reduce", "reduce_scatter", "all_gather"};
+
+typedef struct collective {
+    collective_kind kind;
     rota_tensor x, y;
+    uint64_t y_count;
     rota_plan *plan;
-} summing;
+} collective;
 
 static float element(uint32_t rank, uint64_t i) {
     const uint32_t mixed = (uint32_t)(i * 2654435761u + (uint64_t)rank * 40503u + 12345u);
@@ -102,62 +111,77 @@ static rota_tensor made(const device_rank *r, uint64_t count, bool has_values) {
     return tensor;
 }
 
-static summing begin_sum(const device_rank *r, uint64_t count) {
+/* Of `count` elements of all ranks together. */
+static collective begin_collective(const device_rank *r, collective_kind kind, uint64_t count) {
     rota_graph *graph;
     rota_recorder *recorder;
     rota_tape *tape;
-    summing s = {.x = made(r, count, true), .y = made(r, count, false)};
+    collective c = {.kind = kind, .y_count = kind == REDUCE_SCATTER ? count / RANKS : count};
+    c.x = made(r, kind == ALL_GATHER ? count / RANKS : count, true);
+    c.y = made(r, c.y_count, false);
     rota_device *device = r->device;
     rank_ok(rota_graph_create(NULL, &graph));
     rank_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     rank_ok(rota_tape_create(recorder, NULL, &tape));
-    rank_ok(rota_op_all_reduce_into(tape, r->communicator, s.x, ROTA_COLLECTIVE_SUM, s.y));
+    rank_ok(rota_tape_name(tape, kind_names[kind]));
+    if (kind == ALL_REDUCE)
+        rank_ok(rota_op_all_reduce_into(tape, r->communicator, c.x, ROTA_COLLECTIVE_SUM, c.y));
+    else if (kind == REDUCE_SCATTER)
+        rank_ok(rota_op_reduce_scatter_into(tape, r->communicator, c.x, ROTA_COLLECTIVE_SUM, c.y));
+    else
+        rank_ok(rota_op_all_gather_into(tape, r->communicator, c.x, c.y));
     rota_tape_destroy(tape);
     rota_recorder_close(recorder);
     const rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1);
-    rank_ok(rota_compile(r->runtime, graph, &options, &s.plan));
+    rank_ok(rota_compile(r->runtime, graph, &options, &c.plan));
     rota_graph_release(graph);
-    return s;
+    return c;
 }
 
-static void replay(const summing *s) {
+static void replay(const collective *c) {
     rota_ticket ticket;
-    rank_ok(rota_submit_wait(s->plan, NULL, 0, &ticket));
+    rank_ok(rota_submit_wait(c->plan, NULL, 0, &ticket));
     rank_ok(rota_wait(ticket, 0));
 }
 
 /* Of two ranks there is one order of adding. */
-static void expect_sum(const float *got, uint64_t count) {
-    for (uint64_t i = 0; i < count; i++) {
-        const float wanted = element(0, i) + element(1, i);
-        rank_want(memcmp(&got[i], &wanted, sizeof wanted) == 0, "element %llu is %g, not %g",
-                  (unsigned long long)i, (double)got[i], (double)wanted);
+static void expect_collective(const device_rank *r, const collective *c, const float *got) {
+    const uint32_t rank = rota_communicator_rank(r->communicator);
+    const uint64_t first = c->kind == REDUCE_SCATTER ? rank * c->y_count : 0, part = c->y_count / RANKS;
+    for (uint64_t i = 0; i < c->y_count; i++) {
+        const float wanted = c->kind == ALL_GATHER ? element((uint32_t)(i / part), i % part)
+                                                   : element(0, first + i) + element(1, first + i);
+        rank_want(memcmp(&got[i], &wanted, sizeof wanted) == 0, "%s: element %llu is %g, not %g",
+                  kind_names[c->kind], (unsigned long long)i, (double)got[i], (double)wanted);
     }
 }
 
-static void end_sum(summing *s) {
-    rota_plan_release(s->plan);
-    rota_buffer_release(s->x.buffer);
-    rota_buffer_release(s->y.buffer);
+static void end_collective(collective *c) {
+    rota_plan_release(c->plan);
+    rota_buffer_release(c->x.buffer);
+    rota_buffer_release(c->y.buffer);
 }
 
-static void sum_again(const device_rank *r) {
-    summing s = begin_sum(r, MANY);
+static void again(const device_rank *r) {
     float *first = malloc(MANY * sizeof *first), *got = malloc(MANY * sizeof *got);
-    for (uint32_t i = 0; i < 20; i++) {
-        replay(&s);
-        rank_ok(rota_buffer_read(s.y.buffer, 0, i ? got : first, MANY * sizeof *got));
-        rank_want(i == 0 || memcmp(first, got, MANY * sizeof *got) == 0, "replay %u differs", i);
+    for (uint32_t k = 0; k < KINDS; k++) {
+        collective c = begin_collective(r, (collective_kind)k, MANY);
+        for (uint32_t i = 0; i < 20; i++) {
+            replay(&c);
+            rank_ok(rota_buffer_read(c.y.buffer, 0, i ? got : first, c.y_count * sizeof *got));
+            rank_want(i == 0 || memcmp(first, got, c.y_count * sizeof *got) == 0, "%s: replay %u differs",
+                      kind_names[k], i);
+        }
+        expect_collective(r, &c, first);
+        end_collective(&c);
     }
-    expect_sum(first, MANY);
     free(first);
     free(got);
-    end_sum(&s);
 }
 
 static void the_same_again(void **state) {
     (void)state;
-    run_all(sum_again);
+    run_all(again);
 }
 
 /* ---- How fast ---- */
@@ -167,39 +191,45 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void say_times(const char *what, double *times_us) {
+static void say_times(collective_kind kind, const char *what, double *times_us) {
     qsort(times_us, TIMES, sizeof *times_us, by_size);
-    const double bytes = (double)fast_count * 4;
-    print_message("all_reduce of 128 MiB, %s: median %.0f us, %.0f to %.0f (%.0f GB/s each way)\n", what,
-                  times_us[TIMES / 2], times_us[0], times_us[TIMES - 1], bytes / times_us[TIMES / 2] * 1e-3);
+    const double bytes = (double)fast_count * 4 / (kind == ALL_REDUCE ? 1 : RANKS);
+    print_message("%s of 128 MiB, %s: median %.0f us, %.0f to %.0f (%.0f GB/s each way)\n", kind_names[kind],
+                  what, times_us[TIMES / 2], times_us[0], times_us[TIMES - 1],
+                  bytes / times_us[TIMES / 2] * 1e-3);
 }
 
-static void sum_fast(const device_rank *r) {
-    summing s = begin_sum(r, fast_count);
+static void fast_kind(const device_rank *r, collective_kind kind) {
+    collective c = begin_collective(r, kind, fast_count);
     double times_us[TIMES];
-    for (uint32_t i = 0; i < 3; i++) replay(&s);
+    for (uint32_t i = 0; i < 3; i++) replay(&c);
     for (uint32_t i = 0; i < TIMES; i++) {
         const uint64_t begin = rota_clock_ns();
-        replay(&s);
+        replay(&c);
         times_us[i] = (double)(rota_clock_ns() - begin) * 1e-3;
     }
     /* Beginnings of different ranks apart: each round waits for the other one anyway. */
     rota_ticket ticket;
     const uint64_t begin = rota_clock_ns();
-    for (uint32_t i = 0; i < TIMES; i++) rank_ok(rota_submit_wait(s.plan, NULL, 0, &ticket));
+    for (uint32_t i = 0; i < TIMES; i++) rank_ok(rota_submit_wait(c.plan, NULL, 0, &ticket));
     rank_ok(rota_wait(ticket, 0));
     const double each_us = (double)(rota_clock_ns() - begin) * 1e-3 / TIMES;
-    float *got = malloc(fast_count * 4);
-    rank_ok(rota_buffer_read(s.y.buffer, 0, got, fast_count * 4));
-    expect_sum(got, fast_count);
+    float *got = malloc(c.y_count * 4);
+    rank_ok(rota_buffer_read(c.y.buffer, 0, got, c.y_count * 4));
+    expect_collective(r, &c, got);
     free(got);
     if (rota_communicator_rank(r->communicator) == 0) {
-        say_times("a replay of rota's, to its wait", times_us);
-        print_message("all_reduce of 128 MiB, replays of rota's one after the other: %.0f us each\n",
-                      each_us);
+        say_times(kind, "a replay of rota's, to its wait", times_us);
+        print_message("%s of 128 MiB, replays of rota's one after the other: %.0f us each\n",
+                      kind_names[kind], each_us);
     }
-    end_sum(&s);
-    summing small = begin_sum(r, 1024);
+    end_collective(&c);
+}
+
+static void all_fast(const device_rank *r) {
+    double times_us[TIMES];
+    for (uint32_t k = 0; k < KINDS; k++) fast_kind(r, (collective_kind)k);
+    collective small = begin_collective(r, ALL_REDUCE, 1024);
     for (uint32_t i = 0; i < TIMES; i++) {
         const uint64_t start = rota_clock_ns();
         replay(&small);
@@ -209,7 +239,7 @@ static void sum_fast(const device_rank *r) {
     if (rota_communicator_rank(r->communicator) == 0)
         print_message("all_reduce of 4 KiB, a replay of rota's, to its wait: median %.0f us, %.0f to %.0f\n",
                       times_us[TIMES / 2], times_us[0], times_us[TIMES - 1]);
-    end_sum(&small);
+    end_collective(&small);
 }
 
 static rota_nccl_id raw_ids[2]; /* of communicators that block, and that do not */
@@ -283,7 +313,7 @@ static void raw_fast(const device_rank *r) {
     RAW(w.cu->StreamSynchronize(w.stream));
     const double each_us = (double)(rota_clock_ns() - begin) * 1e-3 / TIMES;
     if (w.rank == 0) {
-        say_times("NCCL alone, called and waited for", times_us);
+        say_times(ALL_REDUCE, "NCCL alone, called and waited for", times_us);
         print_message("all_reduce of 128 MiB, NCCL alone, one after the other: %.0f us each\n", each_us);
     }
     raw_close(&w);
@@ -384,7 +414,7 @@ static void fast(void **state) {
     print_message("NCCL %d\n", api->version);
     run_all(raw_fast);
     run_all(raw_small);
-    run_all(sum_fast);
+    run_all(all_fast);
 }
 
 static void children(void **state) {
@@ -395,6 +425,100 @@ static void children(void **state) {
     assert_int_equal(pthread_barrier_init(&raw_barrier, NULL, RANKS), 0);
     run_all(raw_abort);
     assert_int_equal(pthread_barrier_destroy(&raw_barrier), 0);
+}
+
+/* ---- A context that fails ---- */
+
+/* A kernel that waits, and then ends its context. */
+static const char dying[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+                            ".visible .entry die(.param .u64 ns) {\n"
+                            ".reg .u64 %end, %now; .reg .pred %left;\n"
+                            "ld.param.u64 %end, [ns];\nmov.u64 %now, %globaltimer;\n"
+                            "add.u64 %end, %end, %now;\n"
+                            "again: mov.u64 %now, %globaltimer;\nsetp.lt.u64 %left, %now, %end;\n"
+                            "@%left bra again;\ntrap;\nret;\n}\n";
+
+static void die(const device_rank *r) {
+    raw_rank w = {.rank = rota_communicator_rank(r->communicator)};
+    CUmodule module;
+    CUfunction function;
+    uint64_t ns = 3000000;
+    void *parameters[] = {&ns};
+    rank_ok(rota_cuda_api_get(&w.cu));
+    RAW(w.cu->DeviceGet(&w.device, (int)w.rank));
+    RAW(w.cu->DevicePrimaryCtxRetain(&w.context, w.device));
+    RAW(w.cu->CtxPushCurrent(w.context));
+    RAW(w.cu->StreamCreate(&w.stream, CU_STREAM_NON_BLOCKING));
+    RAW(w.cu->ModuleLoadDataEx(&module, dying, 0, NULL, NULL));
+    RAW(w.cu->ModuleGetFunction(&function, module, "die"));
+    RAW(w.cu->LaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, w.stream, parameters, NULL));
+    RAW(w.cu->CtxPopCurrent(&w.context));
+}
+
+/* Sums all the time; in the middle of one rank 0's context fails. The other rank ends by that, and goes on alone. */
+static void sum_and_die(const device_rank *r) {
+    enum { SUMS = 400 };
+    const uint32_t rank = rota_communicator_rank(r->communicator);
+    collective c = begin_collective(r, ALL_REDUCE, fast_count);
+    rota_ticket ticket;
+    replay(&c);
+    const uint64_t begin = rota_clock_ns();
+    for (uint32_t i = 0; i < SUMS; i++) {
+        if (rota_submit_wait(c.plan, NULL, 0, &ticket) != ROTA_OK) break;
+        if (rank == 0 && i == 20) die(r);
+    }
+    const rota_status status = rota_wait(ticket, 30000000000u);
+    const double passed_ms = (double)(rota_clock_ns() - begin) * 1e-6;
+    print_message("rank %u after %.0f ms: %s: %s\n", rank, passed_ms, rota_status_name(status),
+                  rota_last_error());
+    rank_want(status == ROTA_NODE_FAILED || (rank == 0 && status == ROTA_DEVICE_LOST), "rank %u: %s", rank,
+              rota_status_name(status));
+    rank_want(rank == 0 ||
+                  (strstr(rota_last_error(), "rank 0") && strstr(rota_last_error(), "'all_reduce'") &&
+                   strstr(rota_last_error(), "communicator 'gpus'")),
+              "%s", rota_last_error());
+    rank_want(passed_ms < 10000, "rank %u ended after %.0f ms", rank, passed_ms);
+    end_collective(&c);
+    if (rank == 0) return;
+    float got[4];
+    const rota_tensor own = made(r, 4, true);
+    rank_ok(rota_buffer_read(own.buffer, 0, got, sizeof got));
+    rank_want(memcmp(&got[3], &(float){element(rank, 3)}, sizeof(float)) == 0, "rank %u has lost its device",
+              rank);
+    rota_buffer_release(own.buffer);
+}
+
+/* The process ends here: what is left of the context goes with it. */
+static int die_alone(void) {
+    void *none = NULL;
+    (void)open_ranks(&none);
+    run_all(sum_and_die);
+    for (uint32_t i = 0; i < RANKS; i++) {
+        const uint64_t begin = rota_clock_ns();
+        const rota_status closed = rota_communicator_close(ranks[i].communicator, 2000000000u);
+        const rota_status gone = rota_runtime_close(ranks[i].runtime, 5000000000u);
+        print_message("rank %u closed in %.0f ms: %s, %s\n", i, (double)(rota_clock_ns() - begin) * 1e-6,
+                      rota_status_name(closed), rota_status_name(gone));
+    }
+    (void)fflush(NULL);
+    _exit(0);
+}
+
+extern char **environ;
+
+static void a_context_that_dies(void **state) {
+    (void)state;
+    char name[] = "test_ranks_gpus", what[] = "dies";
+    char *arguments[] = {name, what, NULL};
+    pid_t child;
+    int status = 0;
+    const uint64_t begin = rota_clock_ns();
+    assert_int_equal(posix_spawn(&child, "/proc/self/exe", NULL, NULL, arguments, environ), 0);
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        if (rota_clock_ns() - begin > 60000000000u) (void)kill(child, SIGKILL);
+        (void)usleep(10000);
+    }
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 static bool can_run(void) {
@@ -411,10 +535,12 @@ static bool can_run(void) {
     return false;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(the_same_again),
-                                       cmocka_unit_test(fast), cmocka_unit_test(children)};
+                                       cmocka_unit_test(fast), cmocka_unit_test(children),
+                                       cmocka_unit_test(a_context_that_dies)};
     if (!can_run()) return 77;
+    if (argc > 1 && strcmp(argv[1], "dies") == 0) return die_alone();
     return cmocka_run_group_tests(tests, open_ranks, close_ranks);
 }
 #else

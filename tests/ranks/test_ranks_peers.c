@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "exec/nccl/peers.h"
 #include "exec/smoke_kernel.h"
 #include "tests/ranks/nccl_ranks.h"
 
@@ -135,7 +136,7 @@ static void calls_that_fail(void **state) {
     static const struct {
         const char *name, *said;
         uint32_t skip;
-    } calls[] = {{"LaunchKernel", "cuLaunchKernel", 1}, {"StreamWaitEvent", "cuStreamWaitEvent", 3}};
+    } calls[] = {{"LaunchKernel", "cuLaunchKernel", 1}, {"MemcpyAsync", "rank 1's device: cuMemcpyAsync", 5}};
     for (uint32_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         fixture f;
         summing s;
@@ -215,6 +216,34 @@ static void a_device_that_is_lost(void **state) {
     end_sums(&f, &s);
 }
 
+/* That of one rank's: what is on the other's stream waits for nothing of it, and both end, long before the timeout. */
+static void a_context_that_dies(void **state) {
+    (void)state;
+    for (uint32_t dead = 0; dead < 2; dead++) {
+        fixture f;
+        summing s;
+        open_sums(&f, 2, 0, &s);
+        cuda_stub_hang("rota_sums_f32");
+        submit_all(&f, &s);
+        (void)usleep(50000);
+        cuda_stub_lose(dead);
+        cuda_stub_hang(NULL);
+        const uint64_t begin = rota_clock_ns();
+        char text[16];
+        (void)snprintf(text, sizeof text, "rank %u", dead);
+        for (uint32_t i = 0; i < 2; i++) {
+            const rota_status status = rota_wait(s.tickets[i], 10000000000u);
+            if (status != ROTA_NODE_FAILED && (status != ROTA_DEVICE_LOST || i != dead))
+                fail_msg("rank %u: %s: %s", i, rota_status_name(status), rota_last_error());
+            if (i != dead && (!strstr(rota_last_error(), text) || !strstr(rota_last_error(), "'grad'") ||
+                              !strstr(rota_last_error(), "communicator 'w'")))
+                fail_msg("rank %u: %s", i, rota_last_error());
+        }
+        assert_true(rota_clock_ns() - begin < 5000000000u);
+        end_sums(&f, &s);
+    }
+}
+
 /* P1: the run ends only when the devices are at rest, of which each touches the others' memory. */
 static void a_device_that_stops_in_it(void **state) {
     (void)state;
@@ -266,6 +295,116 @@ static void closed_in_the_middle(void **state) {
     end_sums(&f, &s);
 }
 
+/* ---- Without ranks' threads ---- */
+
+#define MEMBERS 3u
+#define PART UINT64_C(200003) /* elements */
+#define PART_BYTES (PART * 4)
+
+/* A rank's device with the whole, of all parts, and another part beside it. */
+typedef struct peer {
+    rota_peer own;
+    CUdeviceptr whole, part, scratch;
+    uint64_t scratch_bytes;
+} peer;
+
+static float part_value(uint32_t rank, uint64_t i) {
+    return (float)(i % 101 + (uint64_t)rank * 7) / 3;
+}
+
+static void join_peers(peer *peers, rota_peers **out_peers) {
+    const rota_nccl_id id = {.bytes = {7}};
+    const rota_cuda_api *cu = cuda_stub_api();
+    for (uint32_t r = 0; r < MEMBERS; r++) {
+        peer *m = &peers[r];
+        CUcontext popped;
+        const uint32_t others[MEMBERS - 1] = {(r + 1) % MEMBERS, (r + 2) % MEMBERS};
+        *m = (peer){.own = {cu, (CUdevice)r, NULL, NULL, r, MEMBERS},
+                    .scratch_bytes = (MEMBERS - 1) * (PART_BYTES + 16)};
+        assert_int_equal(cu->DevicePrimaryCtxRetain(&m->own.context, (CUdevice)r), CUDA_SUCCESS);
+        assert_int_equal(cu->CtxPushCurrent(m->own.context), CUDA_SUCCESS);
+        assert_int_equal(cu->StreamCreate(&m->own.stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+        assert_int_equal(cu->MemAlloc(&m->whole, MEMBERS * PART_BYTES), CUDA_SUCCESS);
+        assert_int_equal(cu->MemAlloc(&m->part, PART_BYTES), CUDA_SUCCESS);
+        assert_int_equal(cu->MemAlloc(&m->scratch, m->scratch_bytes), CUDA_SUCCESS);
+        assert_ok(rota_peers_join(&id, &m->own, others, MEMBERS - 1, out_peers));
+        assert_non_null(*out_peers);
+        assert_int_equal(cu->CtxPopCurrent(&popped), CUDA_SUCCESS);
+    }
+}
+
+static void leave_peers(peer *peers, rota_peers *joined) {
+    const rota_cuda_api *cu = cuda_stub_api();
+    for (uint32_t r = 0; r < MEMBERS; r++) {
+        CUcontext popped;
+        assert_int_equal(cu->CtxPushCurrent(peers[r].own.context), CUDA_SUCCESS);
+        rota_peers_leave(joined, r);
+        const CUdeviceptr memory[] = {peers[r].whole, peers[r].part, peers[r].scratch};
+        for (uint32_t i = 0; i < 3; i++) assert_int_equal(cu->MemFree(memory[i]), CUDA_SUCCESS);
+        assert_int_equal(cu->StreamDestroy(peers[r].own.stream), CUDA_SUCCESS);
+        assert_int_equal(cu->CtxPopCurrent(&popped), CUDA_SUCCESS);
+        assert_int_equal(cu->DevicePrimaryCtxRelease((CUdevice)r), CUDA_SUCCESS);
+    }
+}
+
+/* Of all ranks, to its end. */
+static void carry_out(const peer *peers, rota_peers *joined, rota_collective c, bool in_place) {
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        const uint32_t r = (i + 1) % MEMBERS;
+        CUcontext popped;
+        uint8_t *whole = (uint8_t *)(uintptr_t)peers[r].whole,
+                *part = in_place ? whole + r * PART_BYTES : (uint8_t *)(uintptr_t)peers[r].part;
+        c.input = c.kind == ROTA_COLLECTIVE_ALL_GATHER ? part : whole;
+        c.output = c.kind == ROTA_COLLECTIVE_REDUCE_SCATTER ? part : whole;
+        assert_true(rota_peers_take(joined, &c));
+        assert_true(rota_peers_scratch_bytes(joined, &c) <= peers[r].scratch_bytes);
+        assert_int_equal(peers[r].own.cu->CtxPushCurrent(peers[r].own.context), CUDA_SUCCESS);
+        assert_ok(rota_peers_post(joined, r, &c, peers[r].scratch));
+        assert_int_equal(peers[r].own.cu->CtxPopCurrent(&popped), CUDA_SUCCESS);
+    }
+    for (uint32_t r = 0; r < MEMBERS; r++) {
+        bool is_over = false;
+        CUcontext popped;
+        assert_int_equal(peers[r].own.cu->CtxPushCurrent(peers[r].own.context), CUDA_SUCCESS);
+        while (!is_over) assert_ok(rota_peers_look(joined, r, &is_over));
+        assert_int_equal(peers[r].own.cu->CtxPopCurrent(&popped), CUDA_SUCCESS);
+    }
+}
+
+/* Parts where they are in the whole, which no op records, and apart: the mean of each part, then all parts. */
+static void parts_in_place(void **state) {
+    (void)state;
+    peer peers[MEMBERS];
+    rota_peers *joined;
+    char text[256];
+    cuda_stub_start(11, MEMBERS);
+    cuda_stub_gpus_apart();
+    join_peers(peers, &joined);
+    for (uint32_t times = 0; times < 4; times++) {
+        const bool in_place = times % 2;
+        for (uint32_t r = 0; r < MEMBERS; r++)
+            for (uint64_t i = 0; i < MEMBERS * PART; i++)
+                ((float *)(uintptr_t)peers[r].whole)[i] = part_value(r, i);
+        rota_collective c = {.kind = ROTA_COLLECTIVE_REDUCE_SCATTER,
+                             .type = ROTA_COLLECTIVE_F32,
+                             .reduction = ROTA_COLLECTIVE_MEAN,
+                             .count = PART};
+        carry_out(peers, joined, c, in_place);
+        c.kind = ROTA_COLLECTIVE_ALL_GATHER;
+        carry_out(peers, joined, c, in_place);
+        for (uint32_t r = 0; r < MEMBERS; r++)
+            for (uint64_t i = 0; i < MEMBERS * PART; i++) {
+                const float wanted = (part_value(0, i) + part_value(1, i) + part_value(2, i)) / 3,
+                            got = ((const float *)(uintptr_t)peers[r].whole)[i];
+                if (got != wanted) fail_msg("rank %u, element %llu", r, (unsigned long long)i);
+            }
+    }
+    leave_peers(peers, joined);
+    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
+    if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
+    cuda_stub_stop();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_again_and_again),
@@ -276,9 +415,11 @@ int main(void) {
         cmocka_unit_test(a_rank_that_never_comes),
         cmocka_unit_test(a_rank_that_cannot_post),
         cmocka_unit_test(a_device_that_is_lost),
+        cmocka_unit_test(a_context_that_dies),
         cmocka_unit_test(a_device_that_stops_in_it),
         cmocka_unit_test(an_end_by_the_application),
         cmocka_unit_test(closed_in_the_middle),
+        cmocka_unit_test(parts_in_place),
     };
     if (!rota_smoke_kernel.cuda.image) {
         puts("skipped: this build has no CUDA images");

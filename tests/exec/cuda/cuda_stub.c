@@ -62,7 +62,13 @@ CUresult stub_enter(int id, bool in_context) {
     if (depth == 0) stub_violate(names[id]);
     if (depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
     if (is_refused(id)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    return stub.sticky;
+    return stub_failed(stub_current());
+}
+
+CUresult stub_failed(CUcontext context) {
+    if (stub.sticky || !context) return stub.sticky;
+    return stub.lost >> ((int *)(void *)context - stub.retained) & 1 ? CUDA_ERROR_ILLEGAL_ADDRESS
+                                                                     : CUDA_SUCCESS;
 }
 
 CUresult stub_leave(CUresult result) {
@@ -447,6 +453,7 @@ void cuda_stub_start(uint64_t seed, int devices) {
     memset(stub.peers, 0, sizeof stub.peers);
     stub.version = 12040;
     stub.sticky = CUDA_SUCCESS;
+    stub.lost = 0;
     stub.paused = stub.captures_elsewhere = stub.starts_early = false;
     stub.hang = stub.fault = NULL;
     stub.fail_id = -1;
@@ -556,6 +563,9 @@ void cuda_stub_hang(const char *entry) {
 }
 void cuda_stub_fault(const char *entry) {
     SET(fault, entry);
+}
+void cuda_stub_lose(uint32_t device) {
+    SET(lost, stub.lost | 1u << device);
 }
 void cuda_stub_lack(CUdevice_attribute attribute) {
     SET(lacking, attribute);

@@ -56,6 +56,9 @@ void cuda_stub_hang(const char *entry);
 /* The same, of those that were put on a stream by themselves, but for the next `count` of them. */
 void cuda_stub_hang_after(const char *entry, uint32_t count);
 void cuda_stub_fault(const char *entry);
+/* This device's context has failed, and no other one: nothing of what is on its streams goes on, nor is an event
+ * reached that was recorded there. */
+void cuda_stub_lose(uint32_t device);
 
 /* Of the device's attributes: 0 is answered for this one. */
 void cuda_stub_lack(CUdevice_attribute attribute);

@@ -281,7 +281,8 @@ CUresult CUDAAPI stub_GraphUpload(CUgraphExec exec, CUstream stream) {
 }
 CUresult CUDAAPI stub_GraphExecDestroy(CUgraphExec exec) {
     ENTER_END(GraphExecDestroy);
-    if (exec->in_flight && !stub.sticky) stub_violate("an executable graph destroyed in flight");
+    if (exec->in_flight && !stub.sticky && !stub.lost)
+        stub_violate("an executable graph destroyed in flight");
     while (exec->runs) pthread_cond_wait(&stub.changed, &stub.lock); /* to its loop's iteration */
     stub_give(EXEC);
     graph_free(exec->graph);
@@ -363,7 +364,7 @@ CUresult CUDAAPI stub_CtxGetStreamPriorityRange(int *out_least, int *out_greates
 }
 CUresult CUDAAPI stub_StreamDestroy(CUstream stream) {
     ENTER_END(StreamDestroy);
-    if (stream->first && !stub.sticky) stub_violate("a stream destroyed with work on it");
+    if (stream->first && !stub_failed(stream->context)) stub_violate("a stream destroyed with work on it");
     while (stream->runs) pthread_cond_wait(&stub.changed, &stub.lock);
     for (uint32_t i = 0; i < STREAMS_MAX; i++)
         if (stub.streams[i] == stream) stub.streams[i] = NULL;
@@ -383,13 +384,14 @@ CUresult CUDAAPI stub_StreamSynchronize(CUstream stream) {
     ENTER(StreamSynchronize);
     stub_check_stream(stream);
     if (stream->capturing) stub_violate("a wait for a stream that is captured");
-    while (stream->first && !stub.sticky) pthread_cond_wait(&stub.changed, &stub.lock);
-    if (!stub.sticky) stream->seen = stream->put;
-    return stub_leave(stub.sticky);
+    while (stream->first && !stub_failed(stream->context)) pthread_cond_wait(&stub.changed, &stub.lock);
+    if (!stub_failed(stream->context)) stream->seen = stream->put;
+    return stub_leave(stub_failed(stream->context));
 }
 CUresult CUDAAPI stub_StreamQuery(CUstream stream) {
     ENTER(StreamQuery);
     stub_check_stream(stream);
+    if (stub_failed(stream->context)) return stub_leave(stub_failed(stream->context));
     if (!stream->first) stream->seen = stream->put;
     return stub_leave(stream->first ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS);
 }
@@ -459,6 +461,7 @@ CUresult CUDAAPI stub_EventCreate(CUevent *out, unsigned flags) {
     (void)flags;
     ENTER(EventCreate);
     *out = stub_take(EVENT, sizeof(struct CUevent_st));
+    (*out)->context = stub_current();
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_EventDestroy(CUevent event) {
@@ -482,6 +485,7 @@ CUresult CUDAAPI stub_EventRecord(CUevent event, CUstream stream) {
 }
 CUresult CUDAAPI stub_EventQuery(CUevent event) {
     ENTER(EventQuery);
+    if (stub_failed(event->context)) return stub_leave(stub_failed(event->context));
     for (uint32_t i = 0; i < STREAMS_MAX && event->last && event->last->done; i++)
         if (stub.streams[i] && stub.streams[i] == event->last->stream &&
             stub.streams[i]->seen < event->last->number)
@@ -534,7 +538,7 @@ CUresult CUDAAPI stub_SignalExternalSemaphoresAsync(const CUexternalSemaphore *s
 CUresult CUDAAPI stub_DestroyExternalSemaphore(CUexternalSemaphore external) {
     ENTER_END(DestroyExternalSemaphore);
     stub_semaphore *semaphore = (stub_semaphore *)(void *)external;
-    if (semaphore->in_flight && !stub.sticky) stub_violate("a timeline destroyed in flight");
+    if (semaphore->in_flight && !stub.sticky && !stub.lost) stub_violate("a timeline destroyed in flight");
     stub_give(SEMAPHORE);
     (void)munmap((void *)(uintptr_t)semaphore->word, 8);
     (void)close(semaphore->fd);
@@ -612,7 +616,8 @@ static bool hangs(const stub_launch *launch) {
 
 static bool can_run(const struct CUstream_st *stream) {
     const operation *op = stream ? stream->first : NULL;
-    if (!op || stream->runs || (op->kind == WAIT && !op->recorded->done)) return false;
+    if (!op || stream->runs || stub_failed(stream->context) || (op->kind == WAIT && !op->recorded->done))
+        return false;
     if (op->kind == SEMAPHORE_WAIT && atomic_load(op->semaphore->word) < op->value) return false;
     if (op->kind == LAUNCH && is_hung(op->exec->graph)) return false;
     if (op->kind == KERNEL && hangs(&op->launch) && !stub.hang_after) return false;
@@ -622,7 +627,7 @@ static bool can_run(const struct CUstream_st *stream) {
 /* Outside of the driver, which it must not enter. */
 static void call(CUstream stream, operation *op) {
     const CUstreamCallback fn = op->fn;
-    const CUresult result = stub.sticky;
+    const CUresult result = stub_failed(stream->context);
     void *user = op->user; /* the stream may be gone with it meanwhile, where the context has failed */
     op->fn = NULL;
     stub_inside = false;
@@ -636,8 +641,10 @@ static void call(CUstream stream, operation *op) {
 
 /* Where the context has failed, functions are called all the same, one at a time. */
 static bool call_failed(void) {
-    for (uint32_t i = 0; stub.sticky && i < STREAMS_MAX; i++)
-        for (operation *op = stub.streams[i] ? stub.streams[i]->first : NULL; op; op = op->next)
+    for (uint32_t i = 0; (stub.sticky || stub.lost) && i < STREAMS_MAX; i++)
+        for (operation *op = stub.streams[i] && stub_failed(stub.streams[i]->context) ? stub.streams[i]->first
+                                                                                      : NULL;
+             op; op = op->next)
             if (op->kind == CALL && op->fn) {
                 call(stub.streams[i], op);
                 return true;

@@ -45,6 +45,7 @@ typedef struct record {
 
 struct CUevent_st {
     record *last;
+    CUcontext context;
 };
 
 typedef enum node_kind { NODE_KERNEL, NODE_MEMCPY, NODE_EMPTY, NODE_CHILD, NODE_CONDITIONAL } node_kind;
@@ -149,6 +150,7 @@ typedef struct stub_state {
     int version;                 /* of CUDA, that the driver is for */
     int devices, retained[DEVICES_MAX];
     CUresult sticky;
+    uint32_t lost; /* devices whose contexts have failed by themselves, as bits */
     CUstream streams[STREAMS_MAX];
     stub_kernel kernels[KERNELS_MAX];
     uint32_t kernel_count;
@@ -187,6 +189,9 @@ CUresult stub_leave(CUresult result);
     CUresult result_ = stub_enter(ID_##name, false);                                                         \
     if (result_ != CUDA_SUCCESS) return stub_leave(result_)
 #define ENTER_END(name) CUresult result_ = stub_enter(ID_##name, true)
+
+/* What a context has failed with, by itself or with all. */
+CUresult stub_failed(CUcontext context);
 
 /* An object that is alive from now on; its end. */
 void *stub_take(int kind, size_t bytes);
