@@ -312,7 +312,8 @@ static rota_status record_backward(gpt_recording *r, gpt_gradients *g, rota_tens
         if (b + 1 == plan->micro_batches) ROTA_TRY(share_losses(r, losses));
         ROTA_TRY(gpt_scale_loss(r, &loss));
         ROTA_TRY(gpt_record_part(r, "backward"));
-        const rota_data_parallel parallel = ROTA_DATA_PARALLEL(.communicator = plan->model->one_part);
+        const rota_data_parallel parallel = ROTA_DATA_PARALLEL(.communicator = plan->model->one_part,
+                                                               .bucket_bytes = plan->model->bucket_bytes);
         const bool reduces =
             parallel.communicator && !plan->model->groups && !g->sum.buffer && b + 1 == plan->micro_batches;
         ROTA_TRY(rota_backward(r->tape, loss, g->params, g->count, g->each,

@@ -107,6 +107,7 @@ typedef struct gpt_model {
     rota_buffer *scale;  /* f16 with training: f32 {of the loss, steps since it changed} */
     /* Of plans made from now on: elementwise nodes are fused; how transient memory is packed. */
     bool fuse;
+    uint64_t bucket_bytes; /* of gradients that are reduced together; 0: as the library likes */
     rota_packing packing;
     rota_communicator
         *communicator; /* the training's ranks; NULL: one. Borrowed, as those of gpt_ranks are */

@@ -46,6 +46,7 @@ static int prepare_model(gpt_trainer *t, opened_device *opened) {
     if (t->ranks.one_model) config.slices = rota_communicator_size(t->ranks.one_model);
     REPORT_TRY(gpt_model_create(&config, opened->runtime, opened->device, &t->ranks, &t->model));
     t->model.fuse = !s->no_fuse;
+    t->model.bucket_bytes = s->bucket;
     t->model.packing = packing_of(s, &config, rota_device_get_info(opened->device));
     t->progress = (gpt_progress){.random = {s->seed}, .seed = s->seed};
     memcpy(&t->progress.best_bits, &infinite, sizeof infinite);
@@ -417,7 +418,8 @@ static uint64_t settings_hash(const gpt_settings *s) {
                                 s->find_nan,
                                 s->report || s->profile,
                                 (uint64_t)s->schedule,
-                                s->source.block};
+                                s->source.block,
+                                s->bucket};
     const double rates[] = {s->lr, s->min_lr};
     uint64_t hash = gpt_hash(GPT_HASH_BEGIN, numbers, sizeof numbers);
     hash = gpt_hash(hash, rates, sizeof rates);

@@ -32,6 +32,7 @@ typedef struct gpt_settings {
     uint64_t iters, warmup, eval_interval, eval_iters, seed, sample, patience, memory_limit;
     uint64_t timeout;         /* seconds in which a device, or another rank, may get no further */
     uint64_t ranks;           /* of this process; under mpirun, those that it started; 0: not said */
+    uint64_t bucket;          /* bytes of gradients that are reduced together; 0: as the library likes */
     uint64_t tensor_parallel; /* ranks that have one model together; 0 and 1: each has its own */
     double lr, min_lr;
     gpt_sampling sampling;

@@ -150,6 +150,9 @@ static bool check_settings(gpt_settings *s) {
         snprintf(number, sizeof number, "--min-lr %g is above --lr %g", s->min_lr, s->lr);
         wrong = number;
     }
+    if (s->bucket && (s->shard_optimizer || s->shard_parameters))
+        wrong = "--bucket is of gradients that each rank gets whole, which --shard-optimizer and "
+                "--shard-parameters have none of";
     if (s->write_tokens && s->ranks > 1) wrong = "--write-tokens is what one rank does, without --ranks";
     if (wrong) fprintf(stderr, "train_gpt: %s\n", wrong);
     if (s->generate && *s->generate) s->prompt = s->generate;
@@ -275,6 +278,10 @@ int main(int argc, char **argv) {
          "N ranks have one model together, each some of its heads, of the wide layers and of the vocabulary; "
          "--ranks "
          "is a multiple, and by default N"},
+        {"--bucket", OPTION_COUNT, &s.bucket, "BYTES", 4096, 1e15, false,
+         "of gradients that ranks reduce together, beside the backward pass; by default 4Mi, with cuda 32Mi; "
+         "not of "
+         "shards"},
         {"--shard-optimizer", OPTION_FLAG, &s.shard_optimizer, NULL, 0, 0, false,
          "each rank keeps and updates a part of weights and AdamW's state; all weights are gathered for a "
          "step, "
