@@ -4,15 +4,20 @@
  * of threads one rank does what it may not: then every ticket ends, all who depend on that fail, with a sentence, and
  * who does not has the bytes. A program follows from its seed. With --adversary each rank's nodes run on a device that
  * takes any order that is legal, and its kernels take their time, so that ranks come to their collectives in any order,
- * too. */
+ * too. With --cuda each rank has a CUDA device, with collectives by NCCL and by copies, and what would be its kernels
+ * are host nodes; --stand-ins: driver and NCCL are those of the tests. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "exec/nccl/nccl_api.h"
+#include "exec/smoke_kernel.h"
 #include "sched/testing.h"
 #include "tests/adversary/adversary.h"
+#include "tests/exec/comm/nccl_standin.h"
+#include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/random.h"
 #include "tests/ranks/random_ranks.h"
@@ -20,9 +25,17 @@
 
 static const char usage[] =
     "rota-fuzz-ranks [--count N] [--seed S] [--ranks 2..8] [--seconds N] [--no-faults] [--mpi] "
-    "[--adversary] [--print]\n";
+    "[--adversary] [--cuda [--stand-ins]] [--print]\n";
 
+enum { CUDA_FACTOR = 5 };                        /* of counts: many are of more than 256 KiB */
 static const uint64_t timeout_ns = 10000000000u; /* of a collective; what ends by it is wrong */
+
+/* What a rank does by itself. */
+typedef struct local_params {
+    uint32_t rank, count;
+    uint32_t dtype;
+    uint32_t fails, nap_us;
+} local_params;
 
 typedef struct fuzz_rank {
     const random_program *program;
@@ -35,25 +48,28 @@ typedef struct fuzz_rank {
     const uint32_t *begin, *end; /* all ranks' words */
     uint32_t failed;             /* tickets */
     bool is_closed;              /* by the fault */
-    bool by_adversary;
+    bool by_adversary, on_cuda;
+    local_params locals[RANDOM_PLANS_MOST * RANDOM_STEPS_MOST]; /* of host nodes */
+    uint32_t local_count;
 } fuzz_rank;
 
 /* ---- Recording ---- */
 
-typedef struct local_params {
-    uint32_t rank, count;
-    uint32_t dtype;
-    uint32_t fails, nap_us;
-} local_params;
-
-static rota_status run_local(const rota_kernel_call *call) {
-    const local_params *p = call->params;
-    const uint32_t *x = call->operands[0];
-    uint32_t *y = call->operands[1];
+static rota_status apply_local(const local_params *p, const uint32_t *x, uint32_t *y) {
     if (p->nap_us) test_nap_us(p->nap_us);
     if (p->fails) return rota_fail(ROTA_NODE_FAILED, "a kernel that fails");
     for (uint32_t i = 0; i < p->count; i++) y[i] = random_local((rota_dtype)p->dtype, x[i], p->rank, i);
     return ROTA_OK;
+}
+
+static rota_status run_local(const rota_kernel_call *call) {
+    return apply_local(call->params, call->operands[0], call->operands[1]);
+}
+
+static rota_status run_local_on_host(void *user, void *const *operands, const uint64_t *operand_bytes,
+                                     uint32_t operand_count) {
+    (void)operand_bytes;
+    return apply_local(user, operands[0], operands[operand_count - 1]);
 }
 
 static const rota_kernel local_kernel = {.name = "local",
@@ -63,7 +79,20 @@ static const rota_kernel local_kernel = {.name = "local",
                                          .inplace_outputs = 2,
                                          .cpu = {.fn = run_local}};
 
-static void record_local(const fuzz_rank *r, rota_recorder *lane, const random_step *s, bool fails) {
+/* In place it has one access. */
+static void record_local_on_host(fuzz_rank *r, rota_recorder *lane, const local_params *params,
+                                 const rota_access accesses[2], bool in_place) {
+    rota_access own[2] = {accesses[0], accesses[1]};
+    local_params *kept = &r->locals[r->local_count++];
+    *kept = *params;
+    if (in_place) own[0].mode = ROTA_READWRITE;
+    rank_ok(rota_record_host(lane,
+                             &ROTA_HOST_NODE(.fn = run_local_on_host, .user = kept, .name = "local",
+                                             .accesses = own, .access_count = in_place ? 1 : 2),
+                             NULL));
+}
+
+static void record_local(fuzz_rank *r, rota_recorder *lane, const random_step *s, bool fails) {
     if (s->count == 0) return;
     uint64_t state = r->program->seed * 64 + (uint64_t)r->rank * 8 + s->lane + s->x_first;
     const uint32_t nap_us = r->by_adversary && test_below(&state, 3) == 0 ? test_below(&state, 400) : 0;
@@ -71,10 +100,13 @@ static void record_local(const fuzz_rank *r, rota_recorder *lane, const random_s
     const uint64_t bytes = 4 * (uint64_t)s->count;
     const rota_access accesses[] = {{r->buffers[s->x], 4 * (uint64_t)s->x_first, bytes, ROTA_READ},
                                     {r->buffers[s->y], 4 * (uint64_t)s->y_first, bytes, ROTA_WRITE}};
-    rank_ok(rota_record_kernel(lane,
-                               &ROTA_KERNEL_NODE(.kernel = &local_kernel, .accesses = accesses,
-                                                 .access_count = 2, .params = &params),
-                               NULL));
+    if (r->on_cuda)
+        record_local_on_host(r, lane, &params, accesses, s->x == s->y);
+    else
+        rank_ok(rota_record_kernel(lane,
+                                   &ROTA_KERNEL_NODE(.kernel = &local_kernel, .accesses = accesses,
+                                                     .access_count = 2, .params = &params),
+                                   NULL));
 }
 
 static rota_tensor tensor(const fuzz_rank *r, const random_step *s, uint32_t buffer, uint32_t first,
@@ -159,7 +191,7 @@ static void compile_plan(fuzz_rank *r, uint32_t plan) {
 
 static void set_up(fuzz_rank *r) {
     const random_program *p = r->program;
-    rank_ok(rota_device_open(r->runtime, r->by_adversary ? "adversary" : "cpu", &r->device));
+    if (!r->on_cuda) rank_ok(rota_device_open(r->runtime, r->by_adversary ? "adversary" : "cpu", &r->device));
     for (uint32_t c = 1; c < p->communicator_count; c++) {
         char name[16];
         (void)snprintf(name, sizeof name, "split %u", c);
@@ -263,14 +295,15 @@ static void check_told(const random_program *p, const fuzz_rank *ranks) {
 typedef struct fuzz_options {
     uint64_t seed, count, seconds;
     uint32_t ranks;
-    bool no_faults, by_mpi, by_adversary, prints;
+    bool no_faults, by_mpi, by_adversary, on_cuda, by_stand_ins, prints;
 } fuzz_options;
 
 /* Of each runtime. */
 static adversary_options adversaries[RANDOM_RANKS_MOST];
 
 /* Runtimes of one worker and of two. */
-static void open_runtimes(const fuzz_options *o, uint32_t count, rota_runtime **out_runtimes) {
+static void open_runtimes(const fuzz_options *o, uint32_t count, rota_runtime **out_runtimes,
+                          rota_device **out_devices) {
     for (uint32_t r = 0; r < count; r++) {
         rank_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.worker_threads = 1 + r % 2, .cache_dir = ""),
                                   &out_runtimes[r]));
@@ -279,6 +312,10 @@ static void open_runtimes(const fuzz_options *o, uint32_t count, rota_runtime **
         adversaries[r].mode = ADVERSARY_EDGES;
         if (o->by_adversary)
             rank_ok(rota_runtime_add_driver(out_runtimes[r], &adversary_driver, &adversaries[r]));
+        if (!o->on_cuda) continue;
+        char id[16];
+        (void)snprintf(id, sizeof id, "cuda:%u", r);
+        rank_ok(rota_device_open(out_runtimes[r], id, &out_devices[r]));
     }
 }
 
@@ -289,13 +326,16 @@ static void close_runtimes(uint32_t count, rota_runtime **runtimes) {
     }
 }
 
-static void run_threads(const fuzz_options *o, const random_program *p, rota_runtime **runtimes) {
-    fuzz_rank ranks[RANDOM_RANKS_MOST] = {0};
+static void run_threads(const fuzz_options *o, const random_program *p, rota_runtime **runtimes,
+                        rota_device **devices) {
+    static fuzz_rank ranks[RANDOM_RANKS_MOST];
     rota_communicator *worlds[RANDOM_RANKS_MOST];
     pthread_t threads[RANDOM_RANKS_MOST];
     uint32_t *begin = make_words(p, false), *end = make_words(p, true);
-    rank_ok(rota_communicator_open_ranks(runtimes, p->size,
-                                         &ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = timeout_ns), worlds));
+    rank_ok(rota_communicator_open_ranks(
+        runtimes, p->size,
+        &ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = timeout_ns, .devices = o->on_cuda ? devices : NULL),
+        worlds));
     for (uint32_t r = 0; r < p->size; r++) {
         ranks[r] = (fuzz_rank){.program = p,
                                .rank = r,
@@ -303,6 +343,8 @@ static void run_threads(const fuzz_options *o, const random_program *p, rota_run
                                .communicators = {worlds[r]},
                                .begin = begin,
                                .end = end,
+                               .device = devices[r],
+                               .on_cuda = o->on_cuda,
                                .by_adversary = o->by_adversary};
         atomic_store(&adversaries[r].seed, p->seed * RANDOM_RANKS_MOST + r);
         rank_want(pthread_create(&threads[r], NULL, run_rank, &ranks[r]) == 0, "a thread");
@@ -381,11 +423,12 @@ static bool goes_on(const fuzz_options *o, const agreement *a, uint64_t end_ns) 
 static void run_all(const fuzz_options *o) {
     agreement agreed = {0};
     rota_runtime *runtimes[RANDOM_RANKS_MOST];
+    rota_device *devices[RANDOM_RANKS_MOST] = {NULL};
     rota_communicator *world = NULL;
     const uint64_t end_ns = o->seconds ? rota_deadline_after(o->seconds * 1000000000u) : UINT64_MAX;
     uint64_t done = 0, faults[RANDOM_FAULT_COUNT] = {0}, steps = 0;
-    const uint32_t runtime_count = o->by_mpi ? 1 : RANDOM_RANKS_MOST;
-    open_runtimes(o, runtime_count, runtimes);
+    const uint32_t runtime_count = o->by_mpi ? 1 : o->on_cuda ? o->ranks : RANDOM_RANKS_MOST;
+    open_runtimes(o, runtime_count, runtimes, devices);
     if (o->by_mpi)
         rank_ok(rota_communicator_open(runtimes[0], &ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = timeout_ns),
                                        &world));
@@ -393,14 +436,14 @@ static void run_all(const fuzz_options *o) {
     for (; done < o->count && goes_on(o, &agreed, end_ns); done++) {
         random_program p;
         random_program_draw(o->seed + done, o->by_mpi ? rota_communicator_size(world) : o->ranks,
-                            !o->no_faults && !o->by_mpi, &p);
+                            !o->no_faults && !o->by_mpi, o->on_cuda ? CUDA_FACTOR : 1, &p);
         if (o->prints) random_program_print(&p, stdout);
         faults[p.fault]++;
         for (uint32_t i = 0; i < p.submit_count; i++) steps += p.step_counts[p.submits[i]];
         if (o->by_mpi)
             run_process(&p, runtimes[0], world);
         else
-            run_threads(o, &p, runtimes);
+            run_threads(o, &p, runtimes, devices);
     }
     close_agreement(&agreed);
     printf("%llu programs from seed %llu: %llu steps; without fault %llu", (unsigned long long)done,
@@ -411,6 +454,54 @@ static void run_all(const fuzz_options *o) {
     rank_ok(rota_communicator_close(world, 0));
     close_runtimes(runtime_count, runtimes);
 }
+
+/* ---- On CUDA devices ---- */
+
+enum { CUDA_RANKS_MOST = 4 };
+
+#ifdef ROTA_HAVE_CUDA
+/* 0, or why not: 77, with a line. */
+static int begin_cuda(const fuzz_options *o) {
+    const rota_cuda_api *cu;
+    const rota_nccl_api *nccl;
+    int count = 0;
+    if (!rota_smoke_kernel.cuda.image) {
+        puts("skipped: this build has no CUDA images");
+        return 77;
+    }
+    if (o->by_stand_ins) {
+        cuda_stub_start(o->seed, (int)o->ranks);
+        cuda_stub_gpus_apart();
+        nccl_standin_start();
+        return 0;
+    }
+    if (rota_cuda_api_get(&cu) != ROTA_OK || rota_nccl_api_get(&nccl) != ROTA_OK) {
+        printf("skipped: %s\n", rota_last_error());
+        return 77;
+    }
+    if (cu->Init(0) == CUDA_SUCCESS && cu->DeviceGetCount(&count) == CUDA_SUCCESS && count >= (int)o->ranks)
+        return 0;
+    printf("skipped: %d GPUs, %u are needed\n", count, o->ranks);
+    return 77;
+}
+
+static void end_stand_ins(void) {
+    char text[256];
+    rank_want(nccl_standin_violations(text, sizeof text) == 0, "NCCL: %s", text);
+    rank_want(cuda_stub_violations(text, sizeof text) == 0, "violated: %s", text);
+    rank_want(cuda_stub_alive(text, sizeof text) == 0, "left in the driver: %s", text);
+    printf("%llu collectives by NCCL\n", (unsigned long long)nccl_standin_done());
+    cuda_stub_stop();
+    nccl_standin_stop();
+}
+#else
+static int begin_cuda(const fuzz_options *o) {
+    (void)o;
+    puts("skipped: this build was made without cuda.h");
+    return 77;
+}
+static void end_stand_ins(void) {}
+#endif
 
 int main(int argc, char **argv) {
     fuzz_options o = {.seed = 1, .count = 100};
@@ -423,6 +514,10 @@ int main(int argc, char **argv) {
             o.by_mpi = true;
         else if (strcmp(option, "--adversary") == 0)
             o.by_adversary = true;
+        else if (strcmp(option, "--cuda") == 0)
+            o.on_cuda = true;
+        else if (strcmp(option, "--stand-ins") == 0)
+            o.by_stand_ins = true;
         else if (strcmp(option, "--print") == 0)
             o.prints = true;
         else {
@@ -441,11 +536,18 @@ int main(int argc, char **argv) {
             }
         }
     }
-    if (o.ranks == 1 || o.ranks > RANDOM_RANKS_MOST || (o.by_mpi && o.by_adversary)) {
+    if (o.on_cuda && !o.ranks) o.ranks = 2;
+    if (o.ranks == 1 || o.ranks > (o.on_cuda ? CUDA_RANKS_MOST : RANDOM_RANKS_MOST) ||
+        o.by_mpi + o.by_adversary + o.on_cuda > 1 || (o.by_stand_ins && !o.on_cuda)) {
         fputs(usage, stderr);
         return 1;
     }
     if (o.seconds && !counted) o.count = UINT64_MAX;
+    if (o.on_cuda) {
+        const int skipped = begin_cuda(&o);
+        if (skipped) return skipped;
+    }
     run_all(&o);
+    if (o.by_stand_ins) end_stand_ins();
     return 0;
 }

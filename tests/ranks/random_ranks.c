@@ -84,7 +84,8 @@ static void draw_fault(uint64_t *state, random_program *p) {
     }
 }
 
-void random_program_draw(uint64_t seed, uint32_t size, bool with_faults, random_program *out) {
+void random_program_draw(uint64_t seed, uint32_t size, bool with_faults, uint32_t count_factor,
+                         random_program *out) {
     uint64_t state = seed;
     state = test_random(&state); /* consecutive seeds would give one sequence, a step apart */
     *out =
@@ -97,6 +98,7 @@ void random_program_draw(uint64_t seed, uint32_t size, bool with_faults, random_
         random_step steps[RANDOM_STEPS_MOST];
         for (uint32_t i = 0; i < drawn; i++) {
             steps[i] = draw_step(&state, out);
+            steps[i].count *= count_factor;
             if (steps[i].count > most) most = steps[i].count;
         }
         for (uint32_t lane = 0; lane < RANDOM_LANES; lane++)

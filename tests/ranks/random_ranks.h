@@ -71,7 +71,9 @@ typedef struct random_program {
     uint32_t fault_rank, fault_communicator, fault_plan, fault_step, fault_submit;
 } random_program;
 
-void random_program_draw(uint64_t seed, uint32_t size, bool with_faults, random_program *out);
+/* Counts are so many times as large: 1, or more for what goes another way where there is much. */
+void random_program_draw(uint64_t seed, uint32_t size, bool with_faults, uint32_t count_factor,
+                         random_program *out);
 void random_program_print(const random_program *program, FILE *to);
 const char *random_fault_name(random_fault fault);
 
