@@ -11,16 +11,18 @@ programs=(bench/rota-bench tests/conformance tests/rota-fuzz tests/test_cuda_ker
     tests/test_share_device tests/test_across_device tests/test_stream_points_device \
     tests/test_vk_application tests/test_vk_points \
     tests/test_vk_export_device tests/test_cuda_application_device \
-    tests/test_custom_op tests/test_fuse tests/test_ops tests/test_shaders
+    tests/test_custom_op tests/test_fuse tests/test_ops tests/test_shaders tests/test_ranks_gpus tests/rota-fuzz-ranks
   examples/train_gpt examples/train_patchtst examples/custom_op)
 
-order=(smoke tests gpt2 torch matmul replay full_cuda full_vk sanitize sanitize_init sanitize_races trainers same large)
-declare -A expected=([smoke]=65 [tests]=400 [gpt2]=100 [torch]=90 [matmul]=140 [replay]=150 [full_cuda]=220 \
-  [full_vk]=380
-  [sanitize]=350 [sanitize_init]=300 [sanitize_races]=600 [trainers]=300 [same]=90 [large]=110)
+order=(smoke tests ranks gpt2 torch matmul replay full_cuda full_vk sanitize sanitize_init sanitize_races \
+  sanitize_ranks trainers same large)
+declare -A expected=([smoke]=65 [tests]=400 [ranks]=240 [gpt2]=100 [torch]=90 [matmul]=140 [replay]=150 \
+  [full_cuda]=220 [full_vk]=380
+  [sanitize]=350 [sanitize_init]=300 [sanitize_races]=600 [sanitize_ranks]=300 [trainers]=300 [same]=90 [large]=110)
 declare -A purpose=(
   [smoke]='Devices open and compute; attention by cuDNN and without.'
   [tests]='Every test that wants a GPU, the conformance suite, the fuzzer, every op against its reference.'
+  [ranks]='Two GPUs: collectives between them, random programs of ranks, random graphs over both.'
   [gpt2]='GPT-2 124M: time of a step, memory, share of a step with nothing running; Vulkan too.'
   [torch]='GPT-2 124M beside PyTorch, step by step; PyTorch beside itself.'
   [matmul]='Matrix products beside PyTorch, and which way was chosen for each.'
@@ -33,6 +35,7 @@ declare -A purpose=(
   [sanitize_init]='The same under initcheck; one process at a time, since beside another initcheck it calls written
       memory uninitialised.'
   [sanitize_races]='The same under racecheck.'
+  [sanitize_ranks]='Two GPUs: collectives and random programs of ranks under memcheck.'
   [trainers]='Char GPT and PatchTST to their end; reports: uploads beside a step.'
   [same]='Same seed, two processes: the same bits.'
   [large]='Every op with more than 2^24 elements.')
@@ -151,6 +154,27 @@ stage_tests() {
   for device in "$cuda" "$vk"; do job 120 custom_op "$device"; done
 }
 
+# What wants two GPUs; --tiny: stand-ins for them.
+ranks_of() { rota_fuzz=(rota-fuzz-ranks --cuda --ranks 2 ${tiny:+--stand-ins}); }
+# More channels than the driver's usual 8: kernels of several communicators wait for the other GPU's.
+channels=CUDA_DEVICE_MAX_CONNECTIONS=32
+
+stage_ranks() {
+  checked
+  local seed rota_fuzz two=("$cuda" "${cuda%:*}:1")
+  if [ -n "$tiny" ]; then two=(adversary adversary:1); fi
+  ranks_of
+  alone
+  job -s '^(all_reduce|reduce_scatter|all_gather|rank [01])' 180 test_ranks_gpus
+  job -s 'programs from' -e $channels 200 "${rota_fuzz[@]}" --no-faults --count "$(pick 60 5)" --seed 1001
+  job -s 'programs from' -e $channels 200 "${rota_fuzz[@]}" --count "$(pick 60 5)" --seed 2001
+  for seed in 3001 4001; do
+    job 200 rota-fuzz --device "${two[0]}" --second "${two[1]}" --nodes 120 --count "$(pick 100 5)" --seed $seed
+  done
+  job 200 rota-fuzz --device "${two[0]}" --second "${two[1]}" --third cpu --shared --ordered --nodes 120 \
+    --count "$(pick 100 5)" --seed 5001
+}
+
 # Every case in a process of its own, those with the longest pauses or most rounds shared out over several; longest
 # first.
 full() {
@@ -210,6 +234,23 @@ stage_sanitize() {
   sanitize memcheck 4
   sanitize synccheck 4
 }
+# watched PROGRAM ARGUMENTS...: under memcheck.
+watched() {
+  local program
+  program=$(path "$1")
+  shift
+  limited "$sanitizer" --tool memcheck --error-exitcode 9 "$program" "$@"
+}
+
+stage_sanitize_ranks() {
+  checked
+  local name rota_fuzz
+  ranks_of
+  alone
+  for name in cases the_same_again; do job -w 'ERROR SUMMARY: 0' 200 watched test_ranks_gpus $name; done
+  job -w 'ERROR SUMMARY: 0' -e $channels 200 watched "${rota_fuzz[@]}" --no-faults --count "$(pick 10 2)" --seed 6001
+}
+
 stage_sanitize_init() {
   alone
   sanitize initcheck 1

@@ -1,6 +1,7 @@
 /* Collectives on two GPUs, of one process: the cases of device_cases.c; sums that round, the same to the bit in each
  * replay; how fast 128 MiB are, beside NCCL called alone in the same run (P7); and one GPU's context that fails in the
- * middle, in a process of its own ("test_ranks_gpus dies"). Skipped where there are not two GPUs, or no NCCL. */
+ * middle, in a process of its own ("test_ranks_gpus dies"). Another argument is a pattern of tests' names. Skipped
+ * where there are not two GPUs, or no NCCL. */
 #include "tests/kit/support.h"
 
 #ifdef ROTA_HAVE_CUDA
@@ -541,6 +542,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(a_context_that_dies)};
     if (!can_run()) return 77;
     if (argc > 1 && strcmp(argv[1], "dies") == 0) return die_alone();
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, open_ranks, close_ranks);
 }
 #else
