@@ -24,7 +24,10 @@ enum { ROTA_ADDRESSED_MAX = 2 };
 typedef struct rota_host_on_device {
     rota_host_later host; /* the first member: the node's record names it */
     rota_host_later device;
-    bool (*is_on)(const void *user, const void *device); /* a rota_device; by who compiles */
+    /* `device` is a rota_device; by who compiles. `is_beside`: others of its kind may be there, and it takes its turn
+     * with them, in the order of records, also where it is not on it. */
+    bool (*is_on)(const void *user, const void *device);
+    bool (*is_beside)(const void *user, const void *device);
     /* Of the device, by the number of such operands less one: what writes those words, its operand 0; and what touches
      * nothing, with the word of 4 bytes as its operand 0. */
     const rota_kernel *tells, *ends;

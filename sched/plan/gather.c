@@ -383,6 +383,7 @@ static __attribute__((noinline)) rota_status add_other_node(rota_compiler *c, co
         ROTA_TRY(rota_compile_can_run(c, record, handle, part));
     if (rota_compile_is_on_device(c, record)) return add_on_device(c, record, node, queue);
     if (record->kind == ROTA_NODE_KERNEL) return add_kernel(c, record, node, part, queue);
+    if (rota_compile_takes_turn(c, record)) ROTA_TRY(rota_compile_in_turn(c, record, &record));
     return add_record(c, record, node, part, queue, true, true);
 }
 

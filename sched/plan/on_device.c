@@ -16,10 +16,21 @@ static const rota_host_on_device *on_device_of(const rota_node_record *record) {
     return (const rota_host_on_device *)(const void *)record->u.host.later;
 }
 
+/* The plan's first device, where the node may be on one; NULL: it may not. */
+static const void *device_for(const rota_compiler *c, const rota_node_record *record) {
+    const bool may = record->may_be_on_device && c->devices->count && c->partitions.cpu != ROTA_NONE &&
+                     c->partitions.cpu != 0;
+    return may ? c->devices->all[c->spread.placing.home].device : NULL;
+}
+
 bool rota_compile_is_on_device(const rota_compiler *c, const rota_node_record *record) {
-    return record->may_be_on_device && c->devices->count && c->partitions.cpu != ROTA_NONE &&
-           c->partitions.cpu != 0 && record->access_count > 1 &&
-           on_device_of(record)->is_on(record->u.host.user, c->devices->all[c->spread.placing.home].device);
+    const void *device = device_for(c, record);
+    return device && record->access_count > 1 && on_device_of(record)->is_on(record->u.host.user, device);
+}
+
+bool rota_compile_takes_turn(const rota_compiler *c, const rota_node_record *record) {
+    const void *device = device_for(c, record);
+    return device && on_device_of(record)->is_beside(record->u.host.user, device);
 }
 
 /* A record like the node's, with its first access and room for the others. */
@@ -52,6 +63,32 @@ static rota_status make_buffer(rota_compiler *c, const char *name, uint64_t byte
     return ROTA_OK;
 }
 
+static rota_status make_turn(rota_compiler *c) {
+    if (c->spread.ends.turn) return ROTA_OK;
+    return make_buffer(c, "turn", TURN_BYTES, &c->spread.ends.turn);
+}
+
+static rota_access_record turn_access(const rota_compiler *c) {
+    return access_to(c->spread.ends.turn, TURN_BYTES, ROTA_WRITE);
+}
+
+rota_status rota_compile_in_turn(rota_compiler *c, const rota_node_record *record,
+                                 const rota_node_record **out_record) {
+    const uint32_t count = record->access_count;
+    const rota_access_record *accesses = rota_node_accesses(record);
+    uint32_t first;
+    /* As for those on the device. */
+    ROTA_TRY(rota_compile_buffer_index(c, accesses[0].buffer, &first));
+    ROTA_TRY(make_turn(c));
+    rota_node_record *made = add_record(c, record, ROTA_NODE_HOST, count + 1, accesses[0]);
+    if (!made) return rota_compile_no_memory(c);
+    made->u.host = record->u.host;
+    for (uint32_t i = 1; i < count; i++) ((rota_access_record *)(made + 1))[i] = accesses[i];
+    ((rota_access_record *)(made + 1))[count] = turn_access(c);
+    *out_record = made;
+    return ROTA_OK;
+}
+
 /* The node's operands but the first one, behind the kernel's own. What the first kernel has as written, the second one
  * has as changed: the bytes are neither's, and come in between. */
 static void have_operands(const rota_node_record *node, bool is_end, rota_node_record *kernel) {
@@ -77,7 +114,7 @@ rota_status rota_compile_on_device(rota_compiler *c, const rota_node_record *rec
     ROTA_TRY(rota_compile_buffer_index(c, rota_node_accesses(record)[0].buffer, &first));
     ROTA_TRY(make_buffer(c, "addresses", ADDRESS_BYTES, &addresses));
     ROTA_TRY(make_buffer(c, "end", END_BYTES, &end));
-    if (!c->spread.ends.turn) ROTA_TRY(make_buffer(c, "turn", TURN_BYTES, &c->spread.ends.turn));
+    ROTA_TRY(make_turn(c));
     rota_node_record *tells =
         add_record(c, record, ROTA_NODE_KERNEL, count, access_to(addresses, ADDRESS_BYTES, ROTA_WRITE));
     rota_node_record *host =
@@ -94,7 +131,7 @@ rota_status rota_compile_on_device(rota_compiler *c, const rota_node_record *rec
     host->u.host.later = &on_device_of(record)->device;
     ((rota_access_record *)(host + 1))[1] = access_to(addresses, ADDRESS_BYTES, ROTA_READ);
     ((rota_access_record *)(host + 1))[2] = access_to(end, END_BYTES, ROTA_WRITE);
-    ((rota_access_record *)(host + 1))[3] = access_to(c->spread.ends.turn, TURN_BYTES, ROTA_WRITE);
+    ((rota_access_record *)(host + 1))[3] = turn_access(c);
     out_records[0] = tells;
     out_records[ROTA_ON_DEVICE_HOST] = host;
     out_records[ROTA_ON_DEVICE_END] = waits;

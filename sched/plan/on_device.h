@@ -17,7 +17,10 @@
  * All such host nodes of a plan write one buffer (their turn), so that each begins when the one recorded before it has
  * ended, as those of one communicator do in any case. That is needed where communicators are several: kernels of two,
  * which the ranks' devices are given in two orders, may wait for each other, where streams share a channel to the
- * device. What is overwritten there does not hand a failure on.
+ * device. What is overwritten there does not hand a failure on. Those that the host carries out in such a plan, by
+ * messages, take their turn there, too: on one rank a node may come after another by its data alone, as one that a
+ * rank only sends for, and in a queue of the host's, in order, it would stand behind one that the other rank comes to
+ * later.
  *
  * A plan without such nodes has no end queue, and costs what it cost. One with them is on side queues in any case
  * (order/side_queues.c), so the end queue's number is only ever that of a row there. */
@@ -33,6 +36,12 @@ bool rota_compile_is_on_device(const rota_compiler *compiler, const rota_node_re
 /* The three records, in order, in the plan's memory; the one of index ROTA_ON_DEVICE_HOST is the host's. O(1). */
 rota_status rota_compile_on_device(rota_compiler *compiler, const rota_node_record *record,
                                    const rota_node_record *out_records[ROTA_ON_DEVICE_RECORDS]);
+
+/* Whether it takes its turn with those that are on the plan's first device, and is not on it itself. */
+bool rota_compile_takes_turn(const rota_compiler *compiler, const rota_node_record *record);
+/* The record of one that does, of the host's, in the plan's memory: with one access more. O(1). */
+rota_status rota_compile_in_turn(rota_compiler *compiler, const rota_node_record *record,
+                                 const rota_node_record **out_record);
 
 /* The logical queue of such a node's records but the first; `queue` is the node's own. */
 uint32_t rota_compile_end_queue(rota_compiler *compiler, uint32_t queue);

@@ -80,10 +80,15 @@ static bool hides_nan(const rota_collective *c) {
            (c->reduction == ROTA_COLLECTIVE_MAX || c->reduction == ROTA_COLLECTIVE_MIN);
 }
 
-static bool is_on(const void *user, const void *device) {
+static bool is_beside(const void *user, const void *device) {
     const recorded *node = user;
     const rota_device *own = node->communicator->on_device.device;
-    return own && own == device && !hides_nan(&node->collective);
+    return own && own == device;
+}
+
+static bool is_on(const void *user, const void *device) {
+    const recorded *node = user;
+    return is_beside(user, device) && !hides_nan(&node->collective);
 }
 
 static void skipped(void *user) {
@@ -98,8 +103,8 @@ static void skipped(void *user) {
     notify_and_release(communicator);
 }
 
-static const rota_host_on_device later = {
-    {begin, skipped}, {begin_on_device, skipped}, is_on, rota_address_kernels, rota_address_ends};
+static const rota_host_on_device later = {{begin, skipped}, {begin_on_device, skipped}, is_on,
+                                          is_beside,        rota_address_kernels,       rota_address_ends};
 
 /* ---- The lists ---- */
 
