@@ -52,6 +52,23 @@ typedef struct rota_exec_streams {
     rota_status (*follow)(rota_exec_device *device, void *stream, uint64_t timeout_ns);
 } rota_exec_streams;
 
+/* Peers: devices of one executor on different GPUs, whose works wait for one another's and whose copies read one
+ * another's memory, without the host. Any thread; may block in the driver. */
+typedef struct rota_exec_peers {
+    /* Whether the device can do all of that with the other; both are asked. From then on the rest may be. UNSUPPORTED:
+     * why it can't. */
+    rota_status (*meet)(rota_exec_device *device, rota_exec_device *other);
+    /* The device's copies, of works and of programs, may read memory of the other's own from now on, by the other's
+     * object, until it is destroyed; so the device's works that do have ended before that. UNSUPPORTED: memory of a
+     * kind of which it can't. */
+    rota_status (*memory_open)(rota_exec_device *device, rota_exec_device *other, rota_exec_memory *memory);
+    /* A timeline at 0 which the device's works signal, and the same as another device waits for it. Both live until
+     * close of the device that has them, in any order. timeline_signal is by the host, and also of a lost device's. */
+    rota_status (*timeline_open)(rota_exec_device *device, rota_exec_timeline **out_timeline);
+    rota_status (*timeline_meet)(rota_exec_device *device, const rota_exec_timeline *other,
+                                 rota_exec_timeline **out_timeline);
+} rota_exec_peers;
+
 typedef struct rota_exec_device_vtable {
     /* Stops the device. Ends at the deadline whatever the driver does: what it may still touch, or call the
      * host from, is then abandoned, its bytes counted in out_abandoned_bytes (never 0 then). No calls follow.
@@ -110,6 +127,7 @@ typedef struct rota_exec_device_vtable {
      * driver. */
     bool (*stuck_node)(rota_exec_device *device, rota_exec_instance *instance, rota_exec_stuck *out_stuck);
     const rota_exec_streams *streams; /* NULL: the device has none */
+    const rota_exec_peers *peers;     /* NULL: it has none; the same for those that may be */
     /* NULL, or: a timeline semaphore that the application may signal, of this device. A thread of the executor's looks
      * at it from each semaphore_look on for as long as one is wanted, until it is to be forgotten, or close; also after
      * the device was lost. */

@@ -21,8 +21,8 @@ typedef struct rota_exec_wait {
 #define ROTA_EXEC_SEMAPHORE_WAITS_MAX 4
 #define ROTA_EXEC_TIMELINE_WAITS_MAX (ROTA_EXEC_LINKED_WAITS_MAX + ROTA_EXEC_SEMAPHORE_WAITS_MAX)
 
-/* A wait, on the device, for another device of the same GPU: until a timeline that both have has the value. Or, where
- * semaphore_adopt is, for a semaphore of the application's.
+/* A wait, on the device, for another device of the same GPU, or a peer: until a timeline that both have has the value.
+ * Or, where semaphore_adopt is, for a semaphore of the application's.
  */
 typedef struct rota_exec_timeline_wait {
     rota_exec_timeline *timeline; /* this device's object */
@@ -31,9 +31,9 @@ typedef struct rota_exec_timeline_wait {
 } rota_exec_timeline_wait;
 
 /* A copy that comes with a work instead of with a program: host reads and writes, moves between devices. Any
- * byte offsets and sizes. Both are memories of this device; on a device with caps.unified_host either may
- * instead be any mapped memory, of which only `host` is used. The copies of one work do not overlap and are
- * unordered. */
+ * byte offsets and sizes. Both are memories of this device, or the source is one of a peer's that was
+ * opened to it (rota_exec_peers); on a device with caps.unified_host either may instead be any mapped memory, of
+ * which only `host` is used. The copies of one work do not overlap and are unordered. */
 typedef struct rota_exec_copy {
     rota_exec_memory *destination, *source;
     uint64_t destination_offset, source_offset, size_bytes;
@@ -55,9 +55,9 @@ typedef struct rota_exec_work {
     uint64_t signal_value;       /* greater than every earlier one of this queue */
     const rota_exec_wait *waits; /* read during submit only, as is block */
     uint32_t wait_count;
-    /* The work comes after works of devices that share memory with this one, or after points of the application's,
-     * which the host has seen complete or which timeline_waits are for. What they wrote is to be visible to this
-     * work and to all that are handed over after it. */
+    /* The work comes after works of devices that share memory with this one, or are its peers, or after points of the
+     * application's, which the host has seen complete or which timeline_waits are for. What they wrote is to be visible
+     * to this work and to all that are handed over after it. */
     bool acquires;
     /* Cumulative along the queue like waits. Each is for a value whose signal the other device's driver was
      * given before (the application said so of its semaphores), so what waits for what on the GPU follows the

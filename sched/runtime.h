@@ -191,11 +191,12 @@ typedef struct rota_runtime_stats {
     uint64_t submissions, completed, failed;
     uint64_t driver_submits;             /* driver submit calls made (merging makes this less) */
     uint64_t waits_dropped;              /* cross-queue waits proved implied */
-    uint64_t device_waits;               /* of a device for another one of its GPU, without the host */
+    uint64_t device_waits;               /* of a device for another one, without the host */
     uint64_t migrations, migrated_bytes; /* copies between devices */
     uint64_t reclaim_pending;            /* released objects that are not freed yet */
     uint64_t abandoned_bytes;            /* by devices that did not answer at close */
     uint64_t scheduler_cpu_ns; /* CPU time of the runtime's own threads; without spinning, callbacks */
+    uint64_t peer_bytes;       /* of migrated_bytes: what a GPU read out of another one's memory itself */
 } rota_runtime_stats;
 #define ROTA_RUNTIME_STATS(...) ROTA_SIZED(rota_runtime_stats, __VA_ARGS__)
 

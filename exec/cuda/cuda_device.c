@@ -9,6 +9,7 @@
 #include "exec/cuda/cuda_adopt.h"
 #include "exec/cuda/cuda_memory.h"
 #include "exec/cuda/cuda_names.h"
+#include "exec/cuda/cuda_peer.h"
 #include "exec/cuda/cuda_stream.h"
 #include "exec/cuda/cuda_program.h"
 #include "exec/cuda/cuda_running.h"
@@ -176,7 +177,9 @@ static void open_granularity(rota_cuda_device *device) {
         device->bounds.granularity && device->cu->DeviceGetUuid(&uuid, device->handle) == CUDA_SUCCESS;
     if (!device->base.caps.shares_memory) return;
     memcpy(device->base.gpu, uuid.bytes, sizeof device->base.gpu);
-    if (attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED))
+    /* What it can't do of the two is found out when it is linked. */
+    if (attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED) ||
+        rota_cuda_has_words(device->cu, device->handle))
         device->base.caps.timeline_queues = (uint32_t)((1ull << device->options.queue_count) - 1);
 }
 
@@ -372,6 +375,7 @@ static uint64_t destroy_device(rota_cuda_device *device) {
         }
         destroy_in_context(device);
         rota_cuda_leave(device);
+        rota_cuda_timelines_forget(device);
         if (!device->application.has_context) (void)device->cu->DevicePrimaryCtxRelease(device->handle);
     }
     rota_cuda_names_close(device->names);
@@ -423,6 +427,7 @@ static const rota_exec_device_vtable cuda_vtable = {
     .memory_import = rota_cuda_memory_import,
     .memory_adopt = rota_cuda_memory_adopt,
     .streams = &rota_cuda_streams,
+    .peers = &rota_cuda_peers,
     .memory_return = rota_cuda_memory_return,
     .timeline_create = rota_cuda_timeline_create,
     .timeline_signal = rota_cuda_timeline_signal,

@@ -10,9 +10,8 @@
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_memory.h"
 
-/* Where the memory lies: a mapping of its own, or a page of the pool. */
-static rota_status find_mapping(rota_cuda_device *device, const rota_cuda_memory *memory,
-                                rota_cuda_mapping *out_mapping) {
+bool rota_cuda_find_mapping(rota_cuda_device *device, const rota_cuda_memory *memory,
+                            rota_cuda_mapping *out_mapping) {
     *out_mapping = memory->mapping;
     if (memory->piece.taken) {
         pthread_mutex_lock(&device->objects.lock);
@@ -20,9 +19,7 @@ static rota_status find_mapping(rota_cuda_device *device, const rota_cuda_memory
         *out_mapping = page->mapping;
         pthread_mutex_unlock(&device->objects.lock);
     }
-    if (out_mapping->bytes && !memory->external) return ROTA_OK;
-    return rota_fail(ROTA_INTERNAL, "%s: memory that was not made to be shared is exported",
-                     device->base.info.id);
+    return out_mapping->bytes && !memory->external;
 }
 
 rota_status rota_cuda_memory_export(rota_exec_device *base, rota_exec_memory *memory_base,
@@ -30,7 +27,9 @@ rota_status rota_cuda_memory_export(rota_exec_device *base, rota_exec_memory *me
     rota_cuda_device *device = (rota_cuda_device *)base;
     const rota_cuda_memory *memory = (const rota_cuda_memory *)memory_base;
     rota_cuda_mapping mapping;
-    ROTA_TRY(find_mapping(device, memory, &mapping));
+    if (!rota_cuda_find_mapping(device, memory, &mapping))
+        return rota_fail(ROTA_INTERNAL, "%s: memory that was not made to be shared is exported",
+                         device->base.info.id);
     ROTA_TRY(rota_cuda_enter(device));
     int fd = -1;
     CUresult result = device->cu->MemExportToShareableHandle(&fd, mapping.handle,

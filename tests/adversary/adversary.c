@@ -261,8 +261,8 @@ static void lose(adversary_device *device, const char *why) {
 
 static void check_copy_end(adversary_device *device, const rota_exec_memory *memory, uint64_t offset,
                            uint64_t bytes) {
-    if (!device->base.caps.unified_host && ((const adversary_memory *)memory)->magic != ADVERSARY_LIVE)
-        adversary_violation(device, "a copy names memory that is not live");
+    if (!device->base.caps.unified_host && !adversary_may_read(device, memory))
+        adversary_violation(device, "a copy names memory that is not live, or not open to the device");
     else if (offset > memory->size_bytes || bytes > memory->size_bytes - offset)
         adversary_violation(device, "a copy of %llu bytes at %llu leaves a memory of %llu bytes",
                             (unsigned long long)bytes, (unsigned long long)offset,
@@ -303,6 +303,11 @@ static void check_work(adversary_device *device, const rota_exec_work *work) {
                        work->copies[i].size_bytes);
         check_copy_end(device, work->copies[i].source, work->copies[i].source_offset,
                        work->copies[i].size_bytes);
+        if (device->base.caps.unified_host) continue;
+        if (((const adversary_memory *)work->copies[i].destination)->device != device->index)
+            adversary_violation(device, "a copy writes another device's memory");
+        if (((const adversary_memory *)work->copies[i].source)->device != device->index)
+            (void)atomic_fetch_add(&device->options->peer_copies, 1);
     }
     if (!instance) return;
     const rota_exec_program_desc *desc = instance->program->desc;
@@ -487,6 +492,7 @@ static const rota_exec_device_vtable vtable = {
     .memory_import = adversary_memory_import,
     .memory_adopt = adversary_memory_adopt,
     .memory_return = adversary_memory_return,
+    .peers = &adversary_peers,
     .timeline_create = adversary_timeline_create,
     .timeline_export = adversary_timeline_export,
     .timeline_signal = adversary_timeline_signal,
@@ -550,7 +556,7 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
     device->base.caps.submit_never_blocks = device->options->submit_never_blocks;
     device->base.caps.shares_memory = device->options->shares_memory;
     device->base.caps.makes_timelines = device->options->timelines;
-    if (device->base.caps.shares_memory && device->options->timelines)
+    if ((device->base.caps.shares_memory || device->options->peers) && device->options->timelines)
         device->base.caps.timeline_queues = (1u << options->queue_count) - 1;
     if (device->options->foreign) memset(device->base.gpu, 7, sizeof device->base.gpu); /* cuda_stub.c */
     describe(index, &device->base.info);

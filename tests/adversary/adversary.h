@@ -80,6 +80,7 @@ typedef struct adversary_options {
     bool submit_never_blocks;
     bool shares_memory; /* all devices say that they are one GPU */
     bool timelines;     /* and wait for each other; with shares_memory */
+    bool peers; /* each device is another GPU, whose memory the others read; with timelines they wait, too */
     bool foreign; /* with shares_memory: one GPU with the CUDA stand-in's, which signals timelines too */
     uint64_t memory_bytes;         /* what devices say that they have; 0: 4 GiB */
     uint64_t max_allocation_bytes; /* 0: 1 GiB */
@@ -94,6 +95,7 @@ typedef struct adversary_options {
     _Atomic uint32_t violations;         /* of the contract, by the caller */
     char violation[256];                 /* the first one */
     _Atomic uint64_t imports;            /* of memory, from the other device */
+    _Atomic uint64_t peer_copies;        /* works and commands that read memory of another device */
     _Atomic uint32_t closes;             /* that freed the device */
     _Atomic uint64_t acquires;           /* works that had to */
     _Atomic uint64_t timeline_waits;     /* for another device */

@@ -22,6 +22,8 @@ typedef struct adversary_memory {
     uint64_t mapped_bytes; /* ... and how much of it is mapped; 0: memory of its own */
     uint64_t offset_bytes; /* of the memory in the mapping */
     bool is_import, is_adopted;
+    uint32_t device;         /* whose it is */
+    _Atomic uint32_t opened; /* to which devices, as bits */
     struct adversary_memory *next;
     char name[64];
 } adversary_memory;
@@ -203,6 +205,12 @@ void adversary_timeline_reach(rota_exec_timeline *timeline, uint64_t value);
 uint64_t adversary_timeline_value(const rota_exec_timeline *timeline);
 void adversary_timeline_check(adversary_device *device, const rota_exec_timeline_wait *wait);
 void adversary_timelines_free(adversary_device *device);
+
+/* adversary_peer.c: the contract's calls for peers; whether the device may read the memory, its own or another's. */
+extern const rota_exec_peers adversary_peers;
+bool adversary_may_read(const adversary_device *device, const rota_exec_memory *memory);
+rota_status adversary_timeline_meet(rota_exec_device *device, const rota_exec_timeline *other,
+                                    rota_exec_timeline **out_timeline);
 
 /* adversary_semaphore.c: the contract's calls ... */
 rota_status adversary_semaphore_import(rota_exec_device *device, int fd, void **out_handle);

@@ -82,6 +82,7 @@ static void adopt(adversary_device *device, adversary_memory *memory, uint64_t s
         flags & ~(uint32_t)ROTA_EXEC_MEMORY_SHARED || device->base.caps.unified_host ? bytes : NULL;
     memory->base.size_bytes = size_bytes;
     memory->magic = ADVERSARY_LIVE;
+    memory->device = device->index;
     memory->flags = flags;
     snprintf(memory->name, sizeof memory->name, "%s", name);
     pthread_mutex_lock(&device->lock);

@@ -354,6 +354,9 @@ static void step_copy(adversary_device *device, adversary_work *work) {
         }
     }
     rota_exec_copy *copy = &work->copies[draw(device, work->commands_left)];
+    if (!device->base.caps.unified_host && !atomic_load(&device->lost) &&
+        !adversary_may_read(device, copy->source))
+        adversary_violation(device, "a copy reads memory that is not live any more");
     if (device->options->trace)
         fprintf(stderr, "  %u: q%u v%llu copy %p <- %p, %llu bytes\n", device->index, work->queue,
                 (unsigned long long)work->signal_value,

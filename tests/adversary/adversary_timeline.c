@@ -37,6 +37,11 @@ rota_status adversary_timeline_create(rota_exec_device *base, int fd, rota_exec_
     return rota_fail(ROTA_OUT_OF_MEMORY, "%s: no timeline", base->info.id);
 }
 
+rota_status adversary_timeline_meet(rota_exec_device *base, const rota_exec_timeline *other,
+                                    rota_exec_timeline **out_timeline) {
+    return adversary_timeline_create(base, other->fd, out_timeline);
+}
+
 rota_status adversary_timeline_export(rota_exec_device *base, rota_exec_timeline *timeline, int *out_fd) {
     *out_fd = dup(timeline->fd);
     return *out_fd >= 0 ? ROTA_OK : rota_fail(ROTA_SYSTEM, "%s: no descriptor", base->info.id);

@@ -43,6 +43,7 @@ typedef struct fuzz {
     bool conditional;       /* nodes are in bodies of nodes that decide */
     bool later;             /* host nodes end later than they begin */
     bool shared, apart;     /* the devices must share memory, the adversary's say so; they must not */
+    bool peers;             /* or read each other's: the adversary's, or the stand-in's, are peers */
     bool fault;             /* and one of them reports an error, once a case */
     bool ordered;           /* and some must have waited for each other without the host, if any could */
     bool can_wait;          /* of some runtime that was open some could */
@@ -55,7 +56,7 @@ typedef struct fuzz {
     rota_device *devices[DEVICES_MAX];
     uint32_t device_count, queues;
     _Atomic uint32_t errors_logged;
-    uint64_t nodes, submissions, largest, device_waits, held_count, iterations, counted;
+    uint64_t nodes, submissions, largest, device_waits, peer_bytes, held_count, iterations, counted;
 } fuzz;
 
 /* ---- The runtime ---- */
@@ -86,6 +87,7 @@ static bool open_stub(const fuzz *f, uint64_t seed) {
 #ifdef ROTA_HAVE_CUDA
     if (!test_kernels[0].kernel.cuda.image) return false;
     cuda_stub_start(seed + f->order, 2);
+    if (f->peers) cuda_stub_gpus_apart();
     for (uint32_t k = 0; k < TEST_KERNEL_COUNT; k++) cuda_stub_kernel(&test_kernels[k].kernel);
     cuda_stub_kernel(&decide_count_down);
     cuda_stub_version(stub_version(seed));
@@ -133,6 +135,7 @@ static int close_runtime(fuzz *f) {
     rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(f->runtime, &stats);
     f->device_waits += stats.device_waits;
+    f->peer_bytes += stats.peer_bytes;
     if (f->held) {
         f->held_count += held_count(f->held);
         held_close(f->held);
@@ -166,8 +169,9 @@ static int open_runtime(fuzz *f, uint64_t seed) {
     f->adversary.no_host_nodes = test_below(&random, 4) == 0;
     f->adversary.mode = (adversary_mode)test_below(&random, 3);
     f->adversary.shares_memory = f->shared;
-    f->adversary.timelines = f->shared && configuration % 4 != 0;
+    f->adversary.timelines = (f->shared || f->peers) && configuration % 4 != 0;
     f->adversary.foreign = f->shared && is_stub(f);
+    f->adversary.peers = f->peers;
     f->can_wait |=
         (f->adversary.timelines || !has_adversary(f)) && !(is_stub(f) && stub_version(seed) < 12040);
     /* No less than the smoke test's buffers; arenas are cut at it. */
@@ -501,7 +505,10 @@ static bool run_case(fuzz *f, uint64_t seed) {
         printf("FAILED seed %" PRIu64 ": %s\nrepeat: rota-fuzz", seed, r->trouble);
         for (uint32_t d = 0; d < f->device_count; d++) printf(" %s %s", device_option[d], f->ids[d]);
         printf(" --seed %" PRIu64 " --count 1 --nodes %u --bytes %u%s%s%s%s\n", seed, f->limits.nodes,
-               f->limits.bytes, f->touch ? " --touch" : "", f->shared ? " --shared" : "",
+               f->limits.bytes, f->touch ? " --touch" : "",
+               f->shared  ? " --shared"
+               : f->peers ? " --peers"
+                          : "",
                f->apart ? " --apart" : "",
                f->watched  ? " --watched"
                : f->cancel ? " --cancel"
@@ -524,7 +531,7 @@ static bool run_case(fuzz *f, uint64_t seed) {
 
 static const char usage[] =
     "rota-fuzz [--device cpu|adversary|vk:0|cuda:0|cuda-stub|...] [--second DEVICE [--third DEVICE]] "
-    "[--shared [--ordered] [--fault]] [--apart]\n"
+    "[--shared|--peers [--ordered] [--fault]] [--apart]\n"
     "          [--count N] [--seed S] [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] "
     "[--no-host-nodes] [--watched] [--after] [--cancel] [--conditional] [--few-turns] [--counted] [--later] "
     "[--place] [--print]\n"
@@ -539,6 +546,8 @@ static bool take_flag(fuzz *f, const char *option) {
         f->validation = true;
     else if (strcmp(option, "--shared") == 0)
         f->shared = true;
+    else if (strcmp(option, "--peers") == 0)
+        f->peers = true;
     else if (strcmp(option, "--ordered") == 0)
         f->ordered = true;
     else if (strcmp(option, "--fault") == 0)
@@ -635,7 +644,7 @@ static int run_all(int argc, char **argv) {
         i += takes;
     }
     if ((f.ids[2] && !f.ids[1]) || f.limits.nodes == 0 || f.limits.bytes < 64 || f.count == 0 ||
-        (f.fault && !(f.shared && f.ids[2]))) {
+        (f.fault && !((f.shared || f.peers) && f.ids[2]))) {
         fputs(usage, stderr);
         return 1;
     }
@@ -658,6 +667,11 @@ static int run_all(int argc, char **argv) {
            f.ids[0], done, f.seed, f.nodes, f.largest, f.submissions, f.device_waits,
            (double)(rota_clock_ns() - begin) * 1e-9, result ? ", FAILED" : "");
     print_counts(&f);
+    if (f.peers) printf("%" PRIu64 " bytes were read of another device's memory\n", f.peer_bytes);
+    if (f.peers && result == 0 && done >= 32 && f.peer_bytes == 0) {
+        fprintf(stderr, "rota-fuzz: no device read another one's memory\n");
+        return 2;
+    }
     if (f.ordered && f.can_wait && result == 0 && f.device_waits == 0) {
         fprintf(stderr, "rota-fuzz: no device waited for another one without the host\n");
         return 2;

@@ -117,10 +117,14 @@ static void world_open(world *w, uint64_t seed, uint64_t limit) {
     *w = (world){.seed = seed, .limit = limit, .random = seed * 6364136223846793005u};
     const bool is_linked = draw(w, 3) != 0, asks = draw(w, 2);
     w->options.seed = seed;
-    w->options.shares_memory = w->options.timelines = is_linked;
+    /* Of one GPU the first two, or each of its own and all three peers. */
+    const bool are_peers = seed / 16 % 3 == 0;
+    w->options.shares_memory = is_linked && !are_peers;
+    w->options.timelines = is_linked;
+    w->options.peers = are_peers;
     w->options.faults.slow_command_ns = draw(w, 3) ? 0 : 20000;
     w->queues = 1 + draw(w, 3);
-    w->order_at = is_linked && seed % 2 ? (uint32_t)(seed / 2 % (OPS / 2)) : OPS;
+    w->order_at = is_linked && !are_peers && seed % 2 ? (uint32_t)(seed / 2 % (OPS / 2)) : OPS;
     if (w->order_at < OPS && w->queues == 1) w->queues = 2;
     /* Not with run_order, which has a thread stay in submit. */
     w->options.submit_never_blocks = w->order_at == OPS && stays_for_memory(w) && seed % 3 == 0;

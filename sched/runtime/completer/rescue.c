@@ -36,7 +36,7 @@ void rota_linked_rescue(rota_completer *completer) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *lost = runtime->devices[d];
-        uint64_t linked = ra_load_acquire(&lost->linked);
+        uint64_t linked = ra_load_acquire(&lost->others.linked);
         if (!rota_device_is_lost(lost)) continue;
         rota_gate_drain(lost);
         if (!linked) continue;

@@ -74,4 +74,8 @@ const rota_work_row rota_work_rows[] = {
                               .touch = rota_migration_in_touch,
                               .carry = rota_migration_in_carry,
                               .undone = rota_migration_in_undone},
+    [ROTA_WORK_MIGRATE_OVER] = {.prepare = rota_migration_over_prepare,
+                                .touch = rota_migration_in_touch,
+                                .carry = rota_migration_in_carry,
+                                .undone = rota_migration_in_undone},
 };

@@ -9,6 +9,7 @@
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/hazard.h"
 #include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
@@ -80,6 +81,23 @@ rota_status rota_migration_in_prepare(rota_work *work, rota_exec_work *out) {
     }
     if (transfer->down) return rota_staging_copies_out(transfer->down, destination, transfer->offset, out);
     rota_exec_copy copy = {destination, source, transfer->offset, transfer->offset, transfer->size};
+    return rota_work_one_copy(work, copy, out);
+}
+
+/* The copy is the device's own, which waits for who wrote the bytes, and reads them where they are: by the other
+ * device's object (rota_exec_peers). Not of a device that is lost by now: what it has is nobody's to rely on. */
+rota_status rota_migration_over_prepare(rota_work *work, rota_exec_work *out) {
+    const rota_migration *move = migration_of(work);
+    const rota_device *from = work->device->runtime->devices[move->from];
+    if (rota_device_is_lost(from)) {
+        const rota_cause *cause = ra_load_acquire(&from->lost_cause);
+        return rota_fail(ROTA_DEVICE_LOST, "bytes [%llu, %llu) of buffer '%s' were only on device '%s': %s",
+                         (unsigned long long)move->offset, (unsigned long long)(move->offset + move->size),
+                         move->residency->buffer->name, from->id, cause ? cause->message : "device lost");
+    }
+    const rota_exec_copy copy = {ra_load_acquire(&move->residency->memory[work->device->index]),
+                                 ra_load_acquire(&move->residency->memory[move->from]), move->offset,
+                                 move->offset, move->size};
     return rota_work_one_copy(work, copy, out);
 }
 

@@ -29,6 +29,12 @@ rota_status rota_migration_in_prepare(rota_work *work, rota_exec_work *out);
 rota_need rota_migration_in_need(const rota_work *work);
 void rota_migration_in_give_back(const rota_work *work);
 void rota_migration_in_release(rota_sequencer *sequencer, const rota_work *work);
+/* ---- Into another one, out of the memory of a peer of its ---- */
+
+rota_status rota_migration_over_prepare(rota_work *work, rota_exec_work *out);
+
+/* ---- Into another one, in whichever way ---- */
+
 bool rota_migration_in_touch(rota_runtime *runtime, const rota_work *work, rota_touch_fn before,
                              rota_touch_fn after, void *user);
 bool rota_migration_in_carry(rota_runtime *runtime, const rota_work *work, const void *owner, uint32_t node);

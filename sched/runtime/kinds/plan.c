@@ -225,7 +225,7 @@ static void look_at_prospect(const rota_submission *submission, bool known, uint
 static bool waits_for_other_parts(const rota_plan *plan, const rota_device *device) {
     /* While something has failed none can: rota_linked_is_ready. */
     const uint32_t active = ra_load_acquire(&device->runtime->failed.active);
-    const uint64_t linked = rota_failed_is_any(active) ? 0 : ra_load_acquire(&device->linked);
+    const uint64_t linked = rota_failed_is_any(active) ? 0 : ra_load_acquire(&device->others.linked);
     for (uint32_t p = 0; p < plan->partition_count; p++)
         if (plan->partitions[p].device != device && !(linked >> plan->partitions[p].device->index & 1u))
             return true;
@@ -236,7 +236,7 @@ static bool waits_for_other_parts(const rota_plan *plan, const rota_device *devi
  * known comes after the one before, and after nothing else that is not through. */
 static bool steps_aside(const rota_plan *plan, bool known, rota_prospect *prospect) {
     const uint64_t last = plan->executable->order.last_point;
-    if (plan->partition_count > 1 || prospect->crosses || !ra_load_relaxed(&prospect->device->linked))
+    if (plan->partition_count > 1 || prospect->crosses || !ra_load_relaxed(&prospect->device->others.linked))
         return false;
     if (known && prospect->wanted[rota_point_queue(last)] < rota_point_value(last))
         prospect->wanted[rota_point_queue(last)] = rota_point_value(last);

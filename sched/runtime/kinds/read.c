@@ -97,7 +97,7 @@ static bool make_parts(rota_runtime *runtime, rota_host_read *read) {
     for (uint32_t e = 0; e < count; e++) {
         uint64_t to = rota_residency_end_of_same(residency, offset, end, &valid);
         found[e] =
-            (rota_extent){offset, to - offset, rota_residency_holder(runtime, residency, valid)->index};
+            (rota_extent){offset, to - offset, rota_residency_holder(runtime, residency, valid, NULL)->index};
         of_device[found[e].device]++;
         offset = to;
     }

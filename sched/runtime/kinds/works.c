@@ -7,6 +7,7 @@
 #include "base/atomic.h"
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/kinds/works.h"
+#include "sched/runtime/memory/peers.h"
 #include "sched/runtime/memory/ranges.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/chain.h"
@@ -111,10 +112,17 @@ static bool holds(const rota_residency *residency, rota_device *device, rota_cop
            valid & rota_residency_bit(residency, device);
 }
 
-/* A device that has the bytes: best one whose memory the host sees. One that is lost only where there is no
- * other: what is handed to it fails with its cause. */
-rota_device *rota_residency_holder(rota_runtime *runtime, const rota_residency *residency,
-                                   rota_copies valid) {
+/* How well a device's memory suits who gets bytes from it, or the host: best one that it reads itself, else one that
+ * the host sees. */
+static uint32_t suits(const rota_residency *residency, const rota_device *holder, const rota_device *to) {
+    if (to && rota_residency_is_open(residency, holder, to)) return 3;
+    return holder->exec->caps.unified_host ? 2 : 1;
+}
+
+/* A device that has the bytes. One that is lost only where there is no other: what is handed to it fails with its
+ * cause. */
+rota_device *rota_residency_holder(rota_runtime *runtime, const rota_residency *residency, rota_copies valid,
+                                   const rota_device *to) {
     rota_device *holder = NULL, *lost = NULL;
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
@@ -122,7 +130,7 @@ rota_device *rota_residency_holder(rota_runtime *runtime, const rota_residency *
         if (!holds(residency, device, valid)) continue;
         if (rota_device_is_lost(device))
             lost = lost ? lost : device;
-        else if (!holder || device->exec->caps.unified_host)
+        else if (!holder || suits(residency, device, to) > suits(residency, holder, to))
             holder = device;
     }
     return holder ? holder : lost;
@@ -176,7 +184,7 @@ bool rota_incoming_check(rota_sequencing *s, rota_residency *residency, uint64_t
                 plan_name, node, (unsigned long long)from, (unsigned long long)to, residency->buffer->name);
             return false;
         }
-        rota_device *lost = rota_residency_holder(runtime, residency, range->valid);
+        rota_device *lost = rota_residency_holder(runtime, residency, range->valid, NULL);
         if (rota_device_is_lost(lost)) {
             const rota_cause *cause = ra_load_acquire(&lost->lost_cause);
             s->status = ROTA_DEVICE_LOST;
@@ -259,47 +267,91 @@ uint64_t rota_residency_end_of_same(rota_residency *residency, uint64_t begin, u
     return range->end < end ? range->end : end;
 }
 
-/* Moves bytes [begin, end), which one device has, to the device: out of the memory of one that has them, and
- * in. */
+/* A move that is being sequenced. */
+typedef struct moving {
+    rota_sequencer *sequencer;
+    rota_wanted *wanted;
+    rota_submission *submission;
+    rota_residency *residency;
+    uint64_t begin, end;
+    rota_device *from, *to;
+    uint32_t index; /* of the submission's migrations */
+} moving;
+
+static void begin_prospect(const moving *m, rota_device *device, rota_prospect *out_prospect) {
+    *out_prospect = (rota_prospect){.device = device};
+    if (m->submission->has_after) rota_prospect_add_external(out_prospect, &m->submission->seldom.after);
+}
+
+/* The move's last work, which brings the bytes. */
+static void bring(const moving *m, const rota_prospect *prospect, rota_work *in) {
+    rota_migration *transfer = &m->submission->made.migrations[m->index];
+    transfer->unwritten_count =
+        rota_hazard_migration(m->sequencer, m->wanted, m->residency, m->begin, m->end, rota_work_point(in),
+                              m->to, m->submission->made.unwritten + transfer->first_unwritten);
+    rota_work_settle(m->sequencer, m->wanted, in, prospect);
+}
+
+/* Out of the memory of the one, in the host's sight, and into the other's. */
+static void move_by_host(const moving *m) {
+    rota_migration *transfer = &m->submission->made.migrations[m->index];
+    uint64_t out_point = ROTA_POINT_NONE;
+    rota_prospect prospect;
+    if (!m->from->exec->caps.unified_host) {
+        begin_prospect(m, m->from, &prospect);
+        prospect.queues = 1u << m->from->io_queue;
+        rota_prospect_access(&prospect, m->residency, m->begin, m->end, false);
+        rota_work_provide(m->sequencer, &prospect, m->end - m->begin, ROTA_EXEC_MEMORY_HOST_READ,
+                          &transfer->down);
+        rota_work *out = rota_work_add_copy(m->submission, &prospect, ROTA_WORK_MIGRATE_OUT, m->index);
+        out_point = rota_work_point(out);
+        rota_hazard_read(m->sequencer, m->wanted, m->residency, m->begin, m->end, out_point);
+        rota_work_settle(m->sequencer, m->wanted, out, &prospect);
+    }
+    begin_prospect(m, m->to, &prospect); /* such a work never waits for another device on its own */
+    rota_prospect_add(&prospect, out_point);
+    rota_prospect_access(&prospect, m->residency, m->begin, m->end, true);
+    if (!m->to->exec->caps.unified_host)
+        rota_work_provide(m->sequencer, &prospect, m->end - m->begin, ROTA_EXEC_MEMORY_HOST_WRITE,
+                          &transfer->up);
+    rota_work *in = rota_work_add_copy(m->submission, &prospect, ROTA_WORK_MIGRATE_IN, m->index);
+    in->by_host = true;
+    rota_wanted_add(m->wanted, m->sequencer->runtime->queue_count, out_point);
+    bring(m, &prospect, in);
+}
+
+/* By one copy of the device's that gets them. */
+static void move_over(const moving *m) {
+    rota_runtime *runtime = m->sequencer->runtime;
+    rota_prospect prospect;
+    begin_prospect(m, m->to, &prospect);
+    prospect.queues = 1u << m->to->io_queue;
+    rota_prospect_access(&prospect, m->residency, m->begin, m->end, true);
+    bring(m, &prospect, rota_work_add_copy(m->submission, &prospect, ROTA_WORK_MIGRATE_OVER, m->index));
+    (void)ra_fetch_add_relaxed(&runtime->stats.peer_bytes, m->end - m->begin);
+}
+
+/* Moves bytes [begin, end), which one device has, to the device. */
 static void move_range(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                        rota_residency *residency, uint64_t begin, uint64_t end, rota_copies valid,
                        rota_device *to) {
     rota_runtime *runtime = sequencer->runtime;
-    rota_device *from = rota_residency_holder(runtime, residency, valid);
-    uint32_t index = submission->made.migration_count++;
+    rota_device *from = rota_residency_holder(runtime, residency, valid, to);
+    const uint32_t index = submission->made.migration_count++;
     rota_migration *transfer = &submission->made.migrations[index];
-    const uint32_t first = index ? transfer[-1].first_unwritten + transfer[-1].unwritten_count : 0;
     *transfer = (rota_migration){.residency = residency,
                                  .offset = begin,
                                  .size = end - begin,
                                  .from = from->index,
                                  .to = to->index,
                                  .is_lent = ra_load_acquire(&residency->buffer->is_lent),
-                                 .first_unwritten = first};
-    uint64_t out_point = ROTA_POINT_NONE;
-    if (!from->exec->caps.unified_host) {
-        rota_prospect prospect = {.device = from, .queues = 1u << from->io_queue};
-        if (submission->has_after) rota_prospect_add_external(&prospect, &submission->seldom.after);
-        rota_prospect_access(&prospect, residency, begin, end, false);
-        rota_work_provide(sequencer, &prospect, end - begin, ROTA_EXEC_MEMORY_HOST_READ, &transfer->down);
-        rota_work *out = rota_work_add_copy(submission, &prospect, ROTA_WORK_MIGRATE_OUT, index);
-        out_point = rota_work_point(out);
-        rota_hazard_read(sequencer, wanted, residency, begin, end, out_point);
-        rota_work_settle(sequencer, wanted, out, &prospect);
-    }
-    rota_prospect prospect = {.device = to}; /* such a work never waits for another device on its own */
-    if (submission->has_after) rota_prospect_add_external(&prospect, &submission->seldom.after);
-    rota_prospect_add(&prospect, out_point);
-    rota_prospect_access(&prospect, residency, begin, end, true);
-    if (!to->exec->caps.unified_host)
-        rota_work_provide(sequencer, &prospect, end - begin, ROTA_EXEC_MEMORY_HOST_WRITE, &transfer->up);
-    rota_work *in = rota_work_add_copy(submission, &prospect, ROTA_WORK_MIGRATE_IN, index);
-    in->by_host = true;
-    rota_wanted_add(wanted, runtime->queue_count, out_point);
-    transfer->unwritten_count =
-        rota_hazard_migration(sequencer, wanted, residency, begin, end, rota_work_point(in), to,
-                              submission->made.unwritten + first);
-    rota_work_settle(sequencer, wanted, in, &prospect);
+                                 .first_unwritten =
+                                     index ? transfer[-1].first_unwritten + transfer[-1].unwritten_count : 0};
+    const moving m = {sequencer, wanted, submission, residency, begin, end, from, to, index};
+    if (rota_residency_is_open(residency, from, to))
+        move_over(&m);
+    else
+        move_by_host(&m);
     (void)ra_fetch_add_relaxed(&runtime->stats.migrations, 1);
     (void)ra_fetch_add_relaxed(&runtime->stats.migrated_bytes, end - begin);
 }

@@ -29,9 +29,10 @@ static inline bool rota_submission_comes_after_others(const rota_submission *sub
     return submission->by_delivery && (submission->delivery.wait_count || submission->delivery.point_count);
 }
 
-/* A device that has the bytes: best one whose memory the host sees. One that is lost only where there is no
- * other: what is handed to it fails with its cause. */
-rota_device *rota_residency_holder(rota_runtime *runtime, const rota_residency *residency, rota_copies valid);
+/* A device that has the bytes: best one whose memory `to` reads itself (NULL: nobody), else one whose memory the host
+ * sees. One that is lost only where there is no other: what is handed to it fails with its cause. */
+rota_device *rota_residency_holder(rota_runtime *runtime, const rota_residency *residency, rota_copies valid,
+                                   const rota_device *to);
 /* Up to where, at most `end`, bytes from `begin` on are on the same devices. */
 uint64_t rota_residency_end_of_same(rota_residency *residency, uint64_t begin, uint64_t end,
                                     rota_copies *out_valid);
@@ -48,7 +49,8 @@ void rota_bytes_bring(rota_sequencer *sequencer, rota_wanted *wanted, rota_submi
                       rota_residency *residency, uint64_t begin, uint64_t end, rota_device *device);
 
 static inline rota_work_kind rota_work_kind_of(const rota_plan_segment *segment) {
-    return segment->has_loops && !segment->may_fail ? ROTA_WORK_LOOPS : ROTA_WORK_SEGMENT; /* else by the gate */
+    return segment->has_loops && !segment->may_fail ? ROTA_WORK_LOOPS
+                                                    : ROTA_WORK_SEGMENT; /* else by the gate */
 }
 /* The next work of the submission, and of the queue. */
 rota_work *rota_work_add(rota_submission *submission, rota_device *device, uint32_t queue,

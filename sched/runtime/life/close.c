@@ -14,6 +14,7 @@
 #include "sched/runtime/life/device.h"
 #include "sched/runtime/memory/adopt.h"
 #include "sched/runtime/memory/memory.h"
+#include "sched/runtime/memory/peers.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/deliver.h"
@@ -50,7 +51,7 @@ static bool is_waiting_for_lost(rota_runtime *runtime) {
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
         if (rota_device_is_lost(device) || rota_device_is_finished(device)) continue;
-        for (uint64_t others = ra_load_acquire(&device->linked); others; others &= others - 1)
+        for (uint64_t others = ra_load_acquire(&device->others.linked); others; others &= others - 1)
             if (rota_device_is_lost(runtime->devices[__builtin_ctzll(others)])) return true;
     }
     return false;
@@ -317,10 +318,10 @@ static void leave(rota_runtime *runtime, closing *c, uint64_t mask) {
         (void)rota_device_move(runtime->devices[__builtin_ctzll(mask)], ROTA_LIFE_ABANDONED);
 }
 
-/* Devices with memory that is known to works of those that are left: staging memory of what moves, and
- * instances of plans on several devices. */
+/* Devices with memory that is known to works of those that are left: staging memory of what moves,
+ * instances of plans on several devices, and buffers on peers. */
 static uint64_t exposed_devices(const rota_runtime *runtime, uint64_t left) {
-    uint64_t exposed = 0;
+    uint64_t exposed = rota_peers_of(runtime, left);
     uint32_t devices = ra_load_relaxed(&runtime->device_count);
     for (const rota_executable *executable = runtime->objects.executables; executable;
          executable = executable->next)
@@ -330,19 +331,23 @@ static uint64_t exposed_devices(const rota_runtime *runtime, uint64_t left) {
     return exposed & ~left;
 }
 
-/* Executors that work on the host come first, where they are not through: they may be copying to or from
- * other devices' memory, stuck or not. Where one does not come to an end, what it may touch there is left. */
+/* Executors that work on the host, and those with peers, come first, where they are not through: they may be copying to
+ * or from other devices' memory, stuck or not. Where one does not come to an end, what it may touch there is left. */
 static void close_devices(rota_runtime *runtime, closing *c, uint64_t deadline_ns) {
     uint64_t first = 0, all = all_devices(runtime);
     for (uint64_t mask = c->stuck; mask; mask &= mask - 1) {
         uint32_t d = (uint32_t)__builtin_ctzll(mask);
-        if (runtime->devices[d]->exec->caps.unified_host) first |= (uint64_t)1 << d;
+        const rota_device *device = runtime->devices[d];
+        if (device->exec->caps.unified_host || ra_load_acquire(&device->others.peers))
+            first |= (uint64_t)1 << d;
     }
     close_devices_of(runtime, c, first, deadline_ns);
     let_go_of_all_reads(runtime, c->stuck);
     release_replays(runtime);
-    free_released(runtime, c->stuck);
-    empty_objects(runtime, c->stuck);
+    /* What is left may still read its peers' memory. */
+    const uint64_t touched = c->stuck | rota_peers_of(runtime, c->left);
+    free_released(runtime, touched);
+    empty_objects(runtime, touched);
     if (c->left) leave(runtime, c, exposed_devices(runtime, c->left));
     close_devices_of(runtime, c, all & ~first & ~c->left, deadline_ns);
 }
@@ -353,7 +358,8 @@ static void free_devices(rota_runtime *runtime, uint64_t stay) {
     uint32_t devices = ra_load_relaxed(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
-        if ((((uint64_t)1 << d | ra_load_acquire(&device->linked)) & stay) == 0) rota_device_free(device);
+        if ((((uint64_t)1 << d | ra_load_acquire(&device->others.linked)) & stay) == 0)
+            rota_device_free(device);
     }
 }
 

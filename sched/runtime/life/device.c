@@ -21,9 +21,13 @@
 void rota_device_free(rota_device *device) {
     for (uint32_t q = 0; device->timelines && q < device->runtime->queue_count; q++) {
         free(device->timelines[q].order.clock);
+        free(device->timelines[q].order.past);
         rota_chain_destroy(device->timelines[q].chain);
         rota_end_times_destroy(device->timelines[q].end_times);
-        for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) free(device->timelines[q].order.history[h].clock);
+        for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) {
+            free(device->timelines[q].order.history[h].clock);
+            free(device->timelines[q].order.history[h].past);
+        }
     }
     free(device->timelines);
     free(device->handover.ring.cells);
@@ -59,15 +63,19 @@ static rota_device *new_device(rota_runtime *runtime, const rota_device_info *in
     bool ok = true;
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
         device->timelines[q].order.clock = calloc(timelines, sizeof(uint64_t));
+        device->timelines[q].order.past = calloc(timelines, sizeof(uint64_t));
         device->timelines[q].chain = rota_chain_create(timelines);
-        ok = ok && device->timelines[q].order.clock && device->timelines[q].chain;
+        ok = ok && device->timelines[q].order.clock && device->timelines[q].order.past &&
+             device->timelines[q].chain;
         if (runtime->options.diagnostics) {
             device->timelines[q].end_times = rota_end_times_create();
             ok = ok && device->timelines[q].end_times;
         }
         for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) {
-            device->timelines[q].order.history[h].clock = calloc(timelines, sizeof(uint64_t));
-            ok = ok && device->timelines[q].order.history[h].clock;
+            rota_clock_entry *entry = &device->timelines[q].order.history[h];
+            entry->clock = calloc(timelines, sizeof(uint64_t));
+            entry->past = calloc(timelines, sizeof(uint64_t));
+            ok = ok && entry->clock && entry->past;
         }
     }
     if (ok) return device;

@@ -96,6 +96,47 @@ static void share(rota_device *device) {
     }
 }
 
+/* Whether two peers compute what they should, by a sum that goes to and fro between them. */
+static bool are_right(rota_device *a, rota_device *b) {
+    return a->runtime->opening.trials->ordering(a, b, trial_patience(a->runtime)) == ROTA_OK;
+}
+
+/* Lets the new device, not visible yet, and the open ones of other GPUs read each other's memory and wait for each
+ * other, as far as that goes. */
+static void meet(rota_device *device) {
+    rota_runtime *runtime = device->runtime;
+    const rota_log *log = &runtime->options.log;
+    for (uint32_t d = 0; d < device->index; d++) {
+        rota_device *other = runtime->devices[d];
+        if (!rota_devices_may_meet(other, device)) continue;
+        bool met = rota_devices_meet(other, device) == ROTA_OK, linked = false;
+        if (met && rota_peers_may_link(other, device)) {
+            linked = rota_peers_link(other, device) == ROTA_OK;
+            if (linked && !are_right(other, device)) {
+                rota_devices_unlink(other, device);
+                linked = false;
+            }
+            if (!linked)
+                rota_log_write(
+                    log, ROTA_LOG_INFO,
+                    "devices '%s' and '%s' read each other's memory, but their works are ordered by "
+                    "the host (%s)",
+                    other->id, device->id, rota_last_error());
+        }
+        if (met && !linked && !are_right(other, device)) {
+            rota_devices_part(other, device);
+            met = false;
+        }
+        if (met)
+            rota_log_write(log, ROTA_LOG_INFO, "devices '%s' and '%s' read each other's memory%s", other->id,
+                           device->id, linked ? " and order their works without the host" : "");
+        else
+            rota_log_write(log, ROTA_LOG_INFO,
+                           "bytes of devices '%s' and '%s' go through the host's memory (%s)", other->id,
+                           device->id, rota_last_error());
+    }
+}
+
 rota_status rota_device_admit(rota_device *device, rota_device **out_device) {
     rota_runtime *runtime = device->runtime;
     rota_status status = ROTA_OK;
@@ -109,6 +150,7 @@ rota_status rota_device_admit(rota_device *device, rota_device **out_device) {
                          600, text);
     }
     share(device);
+    meet(device);
     (void)rota_device_move(device, ROTA_LIFE_OPEN); /* unless it was lost meanwhile */
     ra_store_release(&device->is_seen, 1);
     rota_log_write(&runtime->options.log, ROTA_LOG_INFO, "device '%s' (%s, %s) open, smoke test passed",

@@ -20,6 +20,7 @@ static void read_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {
     out_stats->device_waits = ra_load_relaxed(&runtime->stats.device_waits);
     out_stats->migrations = ra_load_relaxed(&runtime->stats.migrations);
     out_stats->migrated_bytes = ra_load_relaxed(&runtime->stats.migrated_bytes);
+    out_stats->peer_bytes = ra_load_relaxed(&runtime->stats.peer_bytes);
     out_stats->abandoned_bytes = ra_load_relaxed(&runtime->stats.abandoned);
     out_stats->completed = ra_load_relaxed(&runtime->stats.completed);
     uint64_t cpu = rota_thread_cpu_ns_of(runtime->sequencing.thread) +

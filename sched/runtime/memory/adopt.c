@@ -103,7 +103,7 @@ static rota_status take(rota_residency *residency, rota_device *device, const ro
     residency->adopted = adopted;
     ra_store_release(&residency->buffer->is_lent, 1); /* with move_range, as the others */
     residency->buffer->is_read_only = options->read_only;
-    ra_store_relaxed(&residency->unshared, (uint64_t)1 << device->index);
+    ra_store_relaxed(&residency->memory_is.unshared, (uint64_t)1 << device->index);
     if (!options->is_undefined) residency->first.valid = rota_residency_bit(residency, device);
     ra_store_relaxed(&residency->home_plus_1, device->index + 1);
     /* Published with the buffer, as is all of the above. */

@@ -10,6 +10,7 @@
 #include "sched/runtime/memory/adopt.h"
 #include "sched/runtime/memory/import.h"
 #include "sched/runtime/memory/memory.h"
+#include "sched/runtime/memory/peers.h"
 #include "sched/runtime/memory/ranges.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/memory/staging.h"
@@ -78,8 +79,8 @@ static rota_status make_memory(rota_residency *residency, rota_device *device,
                                rota_exec_memory **out_memory) {
     rota_runtime *runtime = residency->runtime;
     const char *name = residency->buffer->name;
-    uint64_t imported = ra_load_relaxed(&residency->imported),
-             unshared = ra_load_relaxed(&residency->unshared);
+    uint64_t imported = ra_load_relaxed(&residency->memory_is.imported),
+             unshared = ra_load_relaxed(&residency->memory_is.unshared);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     bool is_lost = false;
     for (uint32_t d = 0; d < devices; d++) {
@@ -90,7 +91,7 @@ static rota_status make_memory(rota_residency *residency, rota_device *device,
                                  ? ROTA_DEVICE_LOST
                                  : rota_share_import(owner, memory, device, name, out_memory);
         if (status == ROTA_OK) {
-            ra_store_relaxed(&residency->imported, imported | (uint64_t)1 << device->index);
+            ra_store_relaxed(&residency->memory_is.imported, imported | (uint64_t)1 << device->index);
             return ROTA_OK;
         }
         if (!rota_device_is_lost(owner))
@@ -98,7 +99,7 @@ static rota_status make_memory(rota_residency *residency, rota_device *device,
                                      owner->id, device->id);
         is_lost = true;
     }
-    if (is_lost) ra_store_relaxed(&residency->unshared, unshared | (uint64_t)1 << device->index);
+    if (is_lost) ra_store_relaxed(&residency->memory_is.unshared, unshared | (uint64_t)1 << device->index);
     uint32_t flags = device->exec->caps.shares_memory ? ROTA_EXEC_MEMORY_SHARED : ROTA_EXEC_MEMORY_DEVICE;
     return rota_device_memory_create(device, residency->buffer->size_bytes, flags, name, out_memory);
 }
@@ -111,14 +112,17 @@ rota_status rota_residency_prepare(rota_residency *residency, rota_device *devic
     if (!ra_load_relaxed(slot)) {
         rota_exec_memory *memory;
         status = make_memory(residency, device, &memory);
-        if (status == ROTA_OK) ra_store_release(slot, memory);
+        if (status == ROTA_OK) {
+            rota_residency_open(residency, device, memory);
+            ra_store_release(slot, memory);
+        }
     }
     (void)pthread_mutex_unlock(&residency->memory_mutex);
     return status;
 }
 
 void rota_residency_destroy(rota_residency *residency, bool keep_struct) {
-    uint64_t imported = ra_load_relaxed(&residency->imported);
+    uint64_t imported = ra_load_relaxed(&residency->memory_is.imported);
     const uint32_t devices = ra_load_acquire(&residency->runtime->device_count);
     bool kept = false;
     if (residency->adopted) rota_adopted_end(residency, keep_struct);
@@ -166,7 +170,8 @@ rota_status rota_buffer_export(rota_buffer *buffer, rota_device *device, rota_me
     ROTA_TRY(rota_sized_check(out_export->struct_size, "rota_memory_export"));
     ROTA_TRY(rota_buffer_prepare(buffer, device));
     const rota_residency *residency = buffer->root->residency;
-    const uint64_t others = ra_load_relaxed(&residency->imported) | ra_load_relaxed(&residency->unshared);
+    const uint64_t others =
+        ra_load_relaxed(&residency->memory_is.imported) | ra_load_relaxed(&residency->memory_is.unshared);
     if (!device->exec->caps.shares_memory)
         return rota_fail(ROTA_UNSUPPORTED, "buffer '%s': device '%s' exports no memory",
                          rota_buffer_name(buffer), device->id);

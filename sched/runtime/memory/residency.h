@@ -19,6 +19,13 @@ typedef struct rota_replay rota_replay; /* replay.c */
 
 typedef struct rota_adopted rota_adopted; /* adopt.h */
 
+/* Of the memory on each device, as bits. Imported: it is that of another device of its domain. Unshared: it is not,
+ * though another has memory, since that one was lost when this was made, or since this was adopted. Unopened: it is not
+ * open to all of the device's peers that have some, too (peers.c). All are set before the memory is. */
+typedef struct rota_residency_memory_is {
+    _Atomic uint64_t imported, unshared, unopened;
+} rota_residency_memory_is;
+
 typedef struct rota_residency rota_residency;
 struct rota_residency {
     rota_last_release_fn last_release; /* first: see rota_buffer.residency */
@@ -30,10 +37,7 @@ struct rota_residency {
     pthread_mutex_t memory_mutex; /* creation of memory */
     _Atomic(rota_exec_memory *) memory[ROTA_DEVICES_MAX];
     rota_adopted *adopted; /* whose memory on one of them is the application's; NULL: none */
-    /* Bit per device. Imported: the memory is that of another device of its domain. Unshared: it is not, though
-     * another has memory, since that one was lost when this was made, or since this was adopted. Both are set
-     * before the memory is. */
-    _Atomic uint64_t imported, unshared;
+    rota_residency_memory_is memory_is;
     _Atomic uint32_t home_plus_1; /* a device with valid bytes, for writes with no device named */
     /* The sequencer's: gapless, covering the buffer. */
     rota_range first;              /* of the list */
@@ -59,7 +63,7 @@ static inline rota_residency *rota_residency_of_released(const rota_released *re
 /* The bit of rota_range.valid that stands for the residency's memory on a device: the same for devices that
  * share it. */
 static inline rota_copies rota_residency_bit(const rota_residency *residency, const rota_device *device) {
-    bool unshared = ra_load_relaxed(&residency->unshared) >> device->index & 1u;
+    bool unshared = ra_load_relaxed(&residency->memory_is.unshared) >> device->index & 1u;
     return (rota_copies)1 << (unshared ? ROTA_DEVICES_MAX + device->index : device->domain);
 }
 

@@ -44,11 +44,11 @@ static bool implied_by_other(rota_runtime *runtime, rota_wanted *wanted, uint32_
     return false;
 }
 
-/* Whether what the timeline's works wrote, or came after, may lie in memory that this device has too. Its own
- * points aside, any may stand for those of the device that it shares memory with: a move's stands for the
- * writer's. */
+/* Whether what the timeline's works wrote, or came after, may lie in memory that this device has too, or reads. Its own
+ * points aside, any may stand for those of such a device: a move's stands for the writer's. */
 static bool brings_shared(const rota_runtime *runtime, const rota_device *device, uint32_t timeline) {
-    return ra_load_relaxed(&device->is_shared) && timeline / runtime->queue_count != device->index;
+    return (ra_load_relaxed(&device->is_shared) || ra_load_relaxed(&device->others.peers)) &&
+           timeline / runtime->queue_count != device->index;
 }
 
 /* What the work need not wait for, as its queue's clock or the host says; returns how many. */
@@ -92,8 +92,98 @@ static uint32_t drop_implied(rota_runtime *runtime, rota_wanted *wanted, uint32_
     return dropped;
 }
 
+/* ---- What waits on the device for a peer ----
+ *
+ * Where peers wait for each other without the host it is kept of each work what it comes after, on all devices, if
+ * nothing is lost: more than a clock has, which must hold though devices are. */
+
+static void note_clock(rota_timeline *timeline, uint64_t from_value, uint32_t timelines, bool keeps) {
+    rota_timeline_order *order = &timeline->order;
+    rota_clock_entry *entry = &order->history[order->history_next];
+    order->history_next = (order->history_next + 1) % ROTA_CLOCK_HISTORY;
+    entry->from_value = from_value;
+    memcpy(entry->clock, order->clock, timelines * sizeof *entry->clock);
+    if (keeps) memcpy(entry->past, order->past, timelines * sizeof *entry->past);
+}
+
+/* Nothing was kept before: what comes is after all that there was, and of that itself it is not known. */
+static void begin_past(rota_sequencer *sequencer, uint32_t timelines) {
+    rota_runtime *runtime = sequencer->runtime;
+    for (uint32_t t = 0; t < timelines; t++) {
+        rota_timeline *timeline = timeline_at(runtime, t);
+        const uint64_t issued = ra_load_relaxed(&timeline->issued);
+        for (uint32_t other = 0; other < timelines; other++)
+            timeline->order.past[other] = ra_load_relaxed(&timeline_at(runtime, other)->issued);
+        if (issued == 0) continue;
+        timeline->order.unknown = issued;
+        note_clock(timeline, issued + 1, timelines, true);
+    }
+    sequencer->knows_past = true;
+}
+
+const uint64_t *rota_hazard_past(const rota_timeline *timeline, uint64_t value, bool *out_is_known) {
+    const rota_timeline_order *order = &timeline->order;
+    *out_is_known = value > order->unknown;
+    for (uint32_t back = 1; *out_is_known && back <= ROTA_CLOCK_HISTORY; back++) {
+        const rota_clock_entry *entry =
+            &order->history[(order->history_next + ROTA_CLOCK_HISTORY - back) % ROTA_CLOCK_HISTORY];
+        if (entry->from_value == 0) return NULL;
+        if (entry->from_value <= value) return entry->past;
+    }
+    *out_is_known = false; /* too long ago */
+    return NULL;
+}
+
+static void note_past(rota_timeline *own, const rota_timeline *other, uint32_t t, uint64_t value,
+                      uint32_t timelines) {
+    bool is_known;
+    uint64_t *past = own->order.past;
+    const uint64_t *theirs = rota_hazard_past(other, value, &is_known);
+    if (!is_known) theirs = other->order.past; /* the newest is after more */
+    if (past[t] < value) past[t] = value;
+    for (uint32_t k = 0; theirs && k < timelines; k++)
+        if (past[k] < theirs[k]) past[k] = theirs[k];
+}
+
+/* Of what the point of a peer comes after what can touch the device's memory: its own works, and copies of other peers'
+ * that read it. */
+static void want_past_of(rota_runtime *runtime, rota_wanted *wanted, const rota_device *device,
+                         uint64_t point) {
+    const uint32_t queues = runtime->queue_count;
+    const uint64_t others =
+        ra_load_acquire(&device->others.peers) & ~((uint64_t)1 << rota_point_device(point));
+    bool is_known; /* it is, or it could not wait so */
+    const uint64_t *past =
+        rota_hazard_past(rota_runtime_timeline(runtime, point), rota_point_value(point), &is_known);
+    for (uint64_t left = past ? others | (uint64_t)1 << device->index : 0; left; left &= left - 1) {
+        const uint32_t d = (uint32_t)__builtin_ctzll(left);
+        for (uint32_t q = 0; q < queues; q++) {
+            const uint64_t value = past[d * queues + q];
+            if (value && (d == device->index || !rota_point_passed(runtime, rota_point(d, q, value))))
+                rota_wanted_add(wanted, queues, rota_point(d, q, value));
+        }
+    }
+}
+
+/* A work that waits so comes after that: if the other device is lost the wait ends early, and what the work then does
+ * in vain must not come between what others, which are well, were to do before. Not after all that its device was
+ * given, as with devices of one GPU (wait_for_all in handover.c): bytes are to be on their way while kernels run. */
+static void want_past(rota_runtime *runtime, rota_wanted *wanted, const rota_work *work) {
+    const rota_device *device = work->device;
+    const uint64_t peers = ra_load_acquire(&device->others.peers);
+    const uint32_t queues = runtime->queue_count, count = wanted->count;
+    for (uint32_t i = 0; peers && i < count; i++) {
+        const uint32_t t = wanted->touched[i];
+        const uint64_t point = rota_point(t / queues, t % queues, wanted->value[t]);
+        if (wanted->value[t] && (peers >> t / queues & 1u) &&
+            rota_linked_can_wait(device, 1u << work->queue, point))
+            want_past_of(runtime, wanted, device, point);
+    }
+}
+
 /* What is left becomes waits and holds, and the clock learns of it; whether of more than its own queue. */
-static bool write_out(rota_runtime *runtime, rota_wanted *wanted, rota_work *work, uint32_t timelines) {
+static bool write_out(rota_runtime *runtime, rota_wanted *wanted, rota_work *work, uint32_t timelines,
+                      bool keeps) {
     rota_submission *submission = work->submission;
     const rota_device *device = work->device;
     rota_timeline *own = &device->timelines[work->queue];
@@ -117,6 +207,7 @@ static bool write_out(rota_runtime *runtime, rota_wanted *wanted, rota_work *wor
         if (own->order.clock[t] < value) own->order.clock[t] = value;
         if (t == own_index) continue;
         learned = true;
+        if (keeps) note_past(own, timeline_at(runtime, t), t, value, timelines);
         if (t - first >= queues) continue; /* as in implied_by_other */
         const uint64_t *clock = rota_hazard_clock(timeline_at(runtime, t), value);
         for (uint32_t k = 0; clock && k < timelines; k++)
@@ -155,16 +246,14 @@ void rota_hazard_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_wor
     rota_submission *submission = work->submission;
     work->first_wait = submission->made.wait_count;
     work->first_foreign_wait = submission->made.foreign_wait_count;
+    const uint32_t timelines = ra_load_acquire(&runtime->device_count) * runtime->queue_count;
+    const bool keeps = ra_load_acquire(&runtime->opening.has_peers); /* with rota_devices_meet */
+    if (keeps && !sequencer->knows_past) begin_past(sequencer, timelines);
+    if (keeps) want_past(runtime, wanted, work);
     uint32_t dropped = drop_proved(runtime, wanted, work);
     dropped += drop_implied(runtime, wanted, work->device->index);
-    const uint32_t timelines = ra_load_acquire(&runtime->device_count) * runtime->queue_count;
-    if (write_out(runtime, wanted, work, timelines)) {
-        rota_timeline *own = &work->device->timelines[work->queue];
-        rota_clock_entry *entry = &own->order.history[own->order.history_next];
-        own->order.history_next = (own->order.history_next + 1) % ROTA_CLOCK_HISTORY;
-        entry->from_value = work->value;
-        memcpy(entry->clock, own->order.clock, timelines * sizeof *entry->clock);
-    }
+    if (write_out(runtime, wanted, work, timelines, keeps))
+        note_clock(&work->device->timelines[work->queue], work->value, timelines, keeps);
     work->wait_count = (uint16_t)(submission->made.wait_count - work->first_wait);
     work->foreign_wait_count = (uint16_t)(submission->made.foreign_wait_count - work->first_foreign_wait);
     if (dropped) rota_stat_add(&runtime->stats.waits_dropped, dropped);

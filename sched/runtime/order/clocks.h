@@ -2,6 +2,7 @@
 #ifndef ROTA_SCHED_RUNTIME_ORDER_CLOCKS_H
 #define ROTA_SCHED_RUNTIME_ORDER_CLOCKS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "sched/runtime.h"
 #include "sched/runtime/order/order.h"
@@ -17,5 +18,8 @@ void rota_hazard_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_wor
 void rota_hazard_settle_own(rota_sequencer *sequencer, rota_work *work, uint64_t value);
 /* What a work knows that waited for `value` of the timeline; NULL: nothing beyond the value. */
 const uint64_t *rota_hazard_clock(const rota_timeline *timeline, uint64_t value);
+/* What a work of that value came after, other devices' values and what those came after included, if nothing is lost;
+ * NULL: nothing, or, with *out_is_known false, nobody knows any more. Kept once there are peers. */
+const uint64_t *rota_hazard_past(const rota_timeline *timeline, uint64_t value, bool *out_is_known);
 
 #endif

@@ -1,5 +1,6 @@
-/* What a device of one GPU with another can wait for itself: asked while works are sequenced. */
+/* What a device can wait for on another one without the host: asked while works are sequenced. */
 #include "base/atomic.h"
+#include "sched/runtime/order/clocks.h"
 #include "sched/runtime/order/linked.h"
 #include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/point.h"
@@ -13,14 +14,24 @@ static bool gets_signal(const rota_timeline *timeline, uint64_t value) {
     return timeline->order.goes_on <= completed || value <= completed;
 }
 
+/* Whether it is known what of the device's own comes before (clocks.c): else it can't be waited for first. */
+static bool is_known(const rota_device *device, const rota_device *other, const rota_timeline *timeline,
+                     uint64_t value) {
+    bool known = true;
+    if (ra_load_acquire(&device->others.peers) >> other->index & 1u)
+        (void)rota_hazard_past(timeline, value, &known);
+    return known;
+}
+
 bool rota_linked_can_wait(const rota_device *device, uint32_t queues, uint64_t point) {
     const rota_device *other = device->runtime->devices[rota_point_device(point)];
     /* While something has failed the host waits: rota_linked_is_ready. */
     return queues && !rota_failed_is_any(ra_load_acquire(&device->runtime->failed.active)) &&
-           (ra_load_acquire(&device->linked) >> other->index & 1u) &&
+           (ra_load_acquire(&device->others.linked) >> other->index & 1u) &&
            (device->exec->caps.timeline_queues & queues) == queues &&
            other->timelines[rota_point_queue(point)].shared[device->index] &&
-           gets_signal(&other->timelines[rota_point_queue(point)], rota_point_value(point));
+           gets_signal(&other->timelines[rota_point_queue(point)], rota_point_value(point)) &&
+           is_known(device, other, &other->timelines[rota_point_queue(point)], rota_point_value(point));
 }
 
 uint64_t rota_linked_foreign_wait(const rota_work *work, uint64_t point, uint32_t *count) {

@@ -25,6 +25,7 @@ struct rota_sequencer {
     rota_wanted wanted; /* empty between records; who needs it is given it */
     rota_deliveries deliveries;
     struct rota_merge *merge; /* sequencer.c */
+    bool knows_past;          /* rota_timeline_order.past is of all that was sequenced (clocks.c) */
     uint64_t rounds, idle_looked_ns;
     rota_submission_pool *pool;
     rota_last_uses *last_uses;

@@ -277,7 +277,7 @@ static void note_late(rota_timeline *timeline, const rota_prospect *prospect, ui
 void rota_side_queue_note(rota_work *work, const rota_prospect *prospect) {
     const rota_device *device = work->device;
     rota_timeline *timeline = &device->timelines[work->queue];
-    if (ra_load_relaxed(&device->linked) && crosses(work)) timeline->order.crosses = work->value;
+    if (ra_load_relaxed(&device->others.linked) && crosses(work)) timeline->order.crosses = work->value;
     if (work->is_sidelined ||
         (work->foreign_wait_count != 0 && work->queue >= device->runtime->plan_queue_count)) {
         note_late(timeline, prospect, device->index * device->runtime->queue_count + work->queue,

@@ -94,6 +94,13 @@ typedef struct rota_uploads_shared {
     uint32_t slot_count;
 } rota_uploads_shared;
 
+/* Other devices, as bits. Whose works this one's can wait for without the host (link.c); and its peers, on other GPUs,
+ * whose memory its copies read, and whose copies read its memory (peers.c). Release, by who opens a device; with the
+ * acquires of who reads. */
+typedef struct rota_device_others {
+    _Atomic uint64_t linked, peers;
+} rota_device_others;
+
 /* What is neither atomic nor a part of its own is settled before the device is seen (device_count). */
 struct rota_device {
     rota_runtime *runtime;
@@ -101,7 +108,7 @@ struct rota_device {
     uint32_t domain; /* the lowest index of the open devices that share memory with this one, or its own
                         (import.c) */
     _Atomic uint32_t is_shared; /* another device is in its domain */
-    _Atomic uint64_t linked;    /* bit per device whose works this one's can wait for without the host */
+    rota_device_others others;
     rota_exec_device *exec;
     rota_device_info info;
     bool asks_poison; /* the executor calls must_skip; otherwise hand-over decides */

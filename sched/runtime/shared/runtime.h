@@ -86,6 +86,7 @@ typedef struct rota_opening_shared {
     const rota_trials *trials; /* by the first call that opens a device, and then for good */
     char choice[1400];         /* written once */
     _Atomic uint32_t is_chosen;
+    _Atomic uint32_t has_peers; /* some devices are, or were tried */
 } rota_opening_shared;
 
 /* The plans and buffers that there are; lists under the mutex. */
@@ -187,7 +188,7 @@ typedef struct rota_causes_shared {
 
 typedef struct rota_stats_shared {
     _Atomic uint64_t submissions, completed, failed, driver_submits, waits_dropped, device_waits, migrations,
-        migrated_bytes, reclaim_pending, abandoned;
+        migrated_bytes, peer_bytes, reclaim_pending, abandoned;
     _Atomic uint64_t spin_ns; /* of the sequencer and the submit threads */
     _Atomic uint64_t ended_cpu_ns;
 } rota_stats_shared;

@@ -17,8 +17,8 @@ typedef struct rota_submission rota_submission;
 typedef struct rota_end_times rota_end_times; /* end_times.c */
 
 typedef struct rota_clock_entry {
-    uint64_t from_value; /* the clock below holds for this value and later ones */
-    uint64_t *clock;
+    uint64_t from_value; /* what is below holds for this value and later ones */
+    uint64_t *clock, *past;
 } rota_clock_entry;
 
 /* What lies where many others have been used since comes from memory, and from other cores: early enough if it is
@@ -35,6 +35,8 @@ typedef struct rota_timeline_order {
     /* What every later work of this queue is known to come after, by timeline; how that was; and submissions
      * whose last work is here, oldest first. */
     uint64_t *clock;
+    uint64_t *past;   /* and what they come after if nothing is lost (clocks.c), once there are peers ... */
+    uint64_t unknown; /* ... of works with later values than this */
     rota_submission *oldest, *newest;
     rota_submission_trail trail; /* of that list */
     uint64_t
@@ -85,7 +87,7 @@ typedef struct rota_timeline {
         builders; /* the sequencer's: who makes instances for works that have not passed, by device */
     _Alignas(64) rota_timeline_order order; /* callers read what stands before, with each submission */
     _Alignas(64) rota_timeline_gate gate;
-    /* Where devices of one GPU wait for each other without the host (device_wait.c): the timeline as each of
+    /* Where devices wait for each other without the host (device_wait.c): the timeline as each of
      * them names it, before `linked` says so; whether one had to wait for it, so that works signal it from
      * now on; and the newest value whose signal the driver has. */
     rota_exec_timeline *shared[ROTA_DEVICES_MAX];

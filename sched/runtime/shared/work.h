@@ -20,7 +20,8 @@ typedef enum rota_work_kind {
     ROTA_WORK_WRITE,       /* upload ring to buffer */
     ROTA_WORK_READ,        /* buffer to read-back staging */
     ROTA_WORK_MIGRATE_OUT, /* buffer to read-back staging of its device */
-    ROTA_WORK_MIGRATE_IN   /* into the buffer on the other device */
+    ROTA_WORK_MIGRATE_IN,  /* into the buffer on the other device */
+    ROTA_WORK_MIGRATE_OVER /* out of a peer's memory, which the device reads itself */
 } rota_work_kind;
 
 /* Bytes of a buffer. */

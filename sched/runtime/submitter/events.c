@@ -26,7 +26,7 @@ static void advanced(void *user, uint32_t queue, uint64_t value) {
         rota_gate_report(device, queue, value);
     else
         rota_device_publish(device, queue, value);
-    if (ra_load_relaxed(&device->linked)) rota_gate_spread(device);
+    if (ra_load_relaxed(&device->others.linked)) rota_gate_spread(device);
 }
 
 /* Stored before the thread's flag is looked at; the thread looks for it after it has said that it sleeps (rest in

@@ -150,7 +150,7 @@ bool rota_gate_takes(const rota_work *work) {
 }
 
 static bool is_linked_to_lost(const rota_device *device) {
-    for (uint64_t open = ra_load_acquire(&device->linked); open; open &= open - 1)
+    for (uint64_t open = ra_load_acquire(&device->others.linked); open; open &= open - 1)
         if (rota_device_is_lost(device->runtime->devices[__builtin_ctzll(open)])) return true;
     return false;
 }
@@ -257,13 +257,13 @@ void rota_gate_drain(rota_device *lost) {
 
 void rota_gate_spread(rota_device *device) {
     rota_runtime *runtime = device->runtime;
-    uint64_t open = ra_load_acquire(&device->linked);
+    uint64_t open = ra_load_acquire(&device->others.linked);
     while (open) {
         uint32_t d = (uint32_t)__builtin_ctzll(open);
         open &= open - 1;
         rota_device *other = runtime->devices[d];
         if (!ra_load_seq_cst(&other->gate.pending)) continue;
-        if (settle(other)) open |= ra_load_acquire(&other->linked);
+        if (settle(other)) open |= ra_load_acquire(&other->others.linked);
     }
 }
 

@@ -30,7 +30,7 @@ static rota_reason first_reason(const rota_submission *submission) {
 /* Puts the work behind the gate where the device has one, and looks whether it may run at all. */
 static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait *waits) {
     rota_device *device = work->device;
-    const bool linked = ra_load_acquire(&device->linked) != 0,            /* with rota_linked_open */
+    const bool linked = ra_load_acquire(&device->others.linked) != 0,     /* with rota_linked_open */
         has_gate = linked || ra_load_acquire(&device->gate.is_open) != 0; /* with rota_device_open_gate */
     const rota_work_row *row = rota_work_row_of(work);
     rota_reason reason = {NULL, 0};
@@ -39,8 +39,7 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
         out->timeline_wait_count = rota_linked_waits(work, waits);
         out->timeline_waits = waits;
         /* What is gone on with gets a signal from nobody yet: others wait for its end by the host. */
-        if (work->kind != ROTA_WORK_LOOPS || !device->exec->go_on)
-            out->timeline = rota_linked_signal(work);
+        if (work->kind != ROTA_WORK_LOOPS || !device->exec->go_on) out->timeline = rota_linked_signal(work);
     }
     if (has_gate) {
         rota_gate_lock(device);
@@ -74,6 +73,12 @@ static uint32_t wait_for_all(const rota_device *device, rota_work *const *works,
         if (last) out_waits[count++] = (rota_exec_wait){q, last};
     }
     return count;
+}
+
+/* A device that is linked to peers is linked to nothing else (link.c); what the work is to come after was found out
+ * when it was sequenced (want_past in clocks.c). */
+static bool waits_for_peers(const rota_device *device) {
+    return ra_load_acquire(&device->others.peers) & ra_load_acquire(&device->others.linked);
 }
 
 /* What the work comes after outside was promised: its device waits for that itself, after what it waits for on other
@@ -147,7 +152,7 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count, cons
                                 .cookie = work};
         if (work->dropped) continue;
         enter(work, out, &timeline_waits[(size_t)i * ROTA_EXEC_TIMELINE_WAITS_MAX]);
-        if (work->comes_last || out->timeline_wait_count) {
+        if (work->comes_last || (out->timeline_wait_count && !waits_for_peers(device))) {
             out->waits = &all[(size_t)i * ROTA_EXEC_QUEUES_MAX];
             out->wait_count = wait_for_all(device, works, i, &all[(size_t)i * ROTA_EXEC_QUEUES_MAX]);
         }

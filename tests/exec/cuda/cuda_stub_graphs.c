@@ -249,7 +249,7 @@ static operation *push(CUstream stream, operation what) {
      * another thread's upload of a graph came in between, on the same stream. */
     if (stream->waits && !pthread_equal(stream->waiter, pthread_self()))
         stub_violate("something put on a stream between another thread's wait and what waits");
-    stream->waits = what.kind == WAIT || what.kind == SEMAPHORE_WAIT;
+    stream->waits = what.kind == WAIT || what.kind == SEMAPHORE_WAIT || what.kind == WORD_WAIT;
     stream->waiter = pthread_self();
     stream->put++;
     *op = what;
@@ -546,6 +546,25 @@ CUresult CUDAAPI stub_DestroyExternalSemaphore(CUexternalSemaphore external) {
     return stub_leave(result_);
 }
 
+/* ---- Words in memory ---- */
+
+CUresult CUDAAPI stub_StreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                                        unsigned flags) {
+    ENTER(StreamWaitValue64);
+    stub_check_stream(stream);
+    if (flags != CU_STREAM_WAIT_VALUE_GEQ) stub_violate("a wait for a word with other flags");
+    push(stream, (operation){.kind = WORD_WAIT, .from = address, .value = value});
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_StreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value,
+                                         unsigned flags) {
+    ENTER(StreamWriteValue64);
+    stub_check_stream(stream);
+    if (flags != CU_STREAM_WRITE_VALUE_DEFAULT) stub_violate("a word written without a fence before it");
+    push(stream, (operation){.kind = WORD_WRITE, .to = address, .value = value});
+    return stub_leave(CUDA_SUCCESS);
+}
+
 /* ---- Running ---- */
 
 static bool is_hung(CUgraph graph) {
@@ -614,11 +633,16 @@ static bool hangs(const stub_launch *launch) {
     return stub.hang && strcmp(launch->kernel->entry, stub.hang) == 0;
 }
 
+static _Atomic uint64_t *word_at(CUdeviceptr address) {
+    return (_Atomic uint64_t *)(uintptr_t)address;
+}
+
 static bool can_run(const struct CUstream_st *stream) {
     const operation *op = stream ? stream->first : NULL;
     if (!op || stream->runs || stub_failed(stream->context) || (op->kind == WAIT && !op->recorded->done))
         return false;
     if (op->kind == SEMAPHORE_WAIT && atomic_load(op->semaphore->word) < op->value) return false;
+    if (op->kind == WORD_WAIT && (int64_t)(atomic_load(word_at(op->from)) - op->value) < 0) return false;
     if (op->kind == LAUNCH && is_hung(op->exec->graph)) return false;
     if (op->kind == KERNEL && hangs(&op->launch) && !stub.hang_after) return false;
     return op->kind != HELD || op->is_over(op->user);
@@ -674,6 +698,8 @@ static void run_first(CUstream stream) {
         op->recorded->done = true;
     } else if (op->kind == SEMAPHORE_SIGNAL && !stub.sticky) {
         atomic_store(op->semaphore->word, op->value);
+    } else if (op->kind == WORD_WRITE && !stub.sticky) {
+        atomic_store(word_at(op->to), op->value);
     }
     if (op->kind == CALL && op->fn) call(stream, op);
     if (op->semaphore) op->semaphore->in_flight--;
@@ -708,10 +734,13 @@ static void wait_shortly(void) {
     (void)pthread_cond_timedwait(&stub.changed, &stub.lock, &until);
 }
 
+/* Whether a stream is at what ends when others do something elsewhere. */
 static bool has_held(void) {
     bool has = false;
-    for (uint32_t i = 0; i < STREAMS_MAX; i++)
-        has = has || (stub.streams[i] && stub.streams[i]->first && stub.streams[i]->first->kind == HELD);
+    for (uint32_t i = 0; i < STREAMS_MAX; i++) {
+        const operation *first = stub.streams[i] ? stub.streams[i]->first : NULL;
+        has = has || (first && (first->kind == HELD || first->kind == WORD_WAIT));
+    }
     return has;
 }
 

@@ -106,7 +106,20 @@ typedef struct stub_semaphore {
 
 typedef struct operation {
     struct operation *next;
-    enum { LAUNCH, UPLOAD, KERNEL, COPY, RECORD, WAIT, SEMAPHORE_WAIT, SEMAPHORE_SIGNAL, CALL, HELD } kind;
+    enum {
+        LAUNCH,
+        UPLOAD,
+        KERNEL,
+        COPY,
+        RECORD,
+        WAIT,
+        SEMAPHORE_WAIT,
+        SEMAPHORE_SIGNAL,
+        WORD_WAIT,
+        WORD_WRITE,
+        CALL,
+        HELD
+    } kind;
     CUgraphExec exec;
     stub_launch launch;
     CUdeviceptr to, from;

@@ -240,7 +240,7 @@ static void after_a_failure_too(void **state) {
 static void expect_kept(const pair *p) {
     for (uint32_t d = 0; d < 2; d++) {
         assert_int_equal(p->devices[d]->index, d);
-        assert_int_equal(ra_load_acquire(&p->devices[d]->linked), 2 >> d);
+        assert_int_equal(ra_load_acquire(&p->devices[d]->others.linked), 2 >> d);
     }
 }
 

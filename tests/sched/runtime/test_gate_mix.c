@@ -194,7 +194,7 @@ static void mix(uint64_t seed, bool gpu, uint32_t lost_in) {
     devices[0] = p->devices[0];
     devices[1] = p->devices[1];
     assert_ok(rota_device_open(p->runtime, "cpu", &devices[2]));
-    assert_true(ra_load_relaxed(&devices[0]->linked) != 0);
+    assert_true(ra_load_relaxed(&devices[0]->others.linked) != 0);
     for (uint32_t d = 0; gpu && d < 2; d++) { /* asks for nothing, as a GPU */
         adversary_device *device = (adversary_device *)devices[d]->exec;
         devices[d]->asks_poison = false;

@@ -70,7 +70,7 @@ static void order_through_the_gate(uint32_t queue) {
         assert_ok(rota_device_open(runtime, ids[d], &devices[d]));
     }
     rota_device *reader = devices[READER], *lost = devices[LOST], *other = devices[OTHER];
-    assert_int_not_equal(ra_load_relaxed(&reader->linked), 0);
+    assert_int_not_equal(ra_load_relaxed(&reader->others.linked), 0);
     rota_buffer *y = test_words(reader, "y", WORDS, 5), *w = test_words(reader, "w", WORDS, 0),
                 *z = test_words(other, "z", WORDS, 4);
     rota_plan *busy = on_queue(reader, 0, &test_gate, w, ROTA_READWRITE), *read = copying(reader, y, w),

@@ -46,7 +46,7 @@ static void stuck_one(uint32_t stuck, bool back, uint64_t spin_ns) {
     assert_ok(rota_device_open(runtime, "adversary", &devices[0]));
     assert_ok(rota_device_open(runtime, "adversary:1", &devices[1]));
     rota_device *one = devices[stuck], *two = devices[1 - stuck];
-    assert_int_not_equal(ra_load_relaxed(&one->linked), 0);
+    assert_int_not_equal(ra_load_relaxed(&one->others.linked), 0);
     rota_buffer *y = test_words(one, "y", WORDS, 5);
     rota_plan *gate = on_queue(one, 0, &test_gate, y), *next = on_queue(two, 0, &test_increment, y),
               *last = on_queue(one, 1, &test_increment, y);
@@ -89,7 +89,7 @@ static void third_waits(uint32_t stuck) {
     options.shares_memory = options.timelines = false;
     assert_ok(rota_device_open(runtime, "adversary:2", &third));
     rota_device *one = devices[stuck], *two = devices[1 - stuck];
-    assert_int_not_equal(ra_load_relaxed(&one->linked), 0);
+    assert_int_not_equal(ra_load_relaxed(&one->others.linked), 0);
     rota_buffer *y = test_words(one, "y", WORDS, 5), *z = test_words(third, "z", WORDS, 0);
     test_node copy = {&test_copy, "copy", {{y, 0, ROTA_WHOLE, ROTA_READ}, {z, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
     rota_plan *gate = on_queue(one, 0, &test_gate, y), *next = on_queue(two, 0, &test_increment, y),

@@ -150,7 +150,7 @@ static linked *linked_open(void) {
         if (d == OTHER) l->options.shares_memory = l->options.timelines = false;
         assert_ok(rota_device_open(l->runtime, ids[d], &l->devices[d]));
     }
-    assert_int_not_equal(ra_load_relaxed(&l->devices[READER]->linked), 0);
+    assert_int_not_equal(ra_load_relaxed(&l->devices[READER]->others.linked), 0);
     rota_device *reader = l->devices[READER], *lost = l->devices[LOST];
     l->x = test_words(reader, "x", WORDS, 1);
     l->y = test_words(reader, "y", WORDS, 2);

@@ -107,7 +107,7 @@ static void open_stage(stage *s, setting a) {
     s->p->options.shares_memory = s->p->options.unified_host = false;
     assert_ok(rota_device_open(s->p->runtime, "cpu", &s->cpu));
     assert_ok(rota_device_open(s->p->runtime, "adversary:2", &s->third));
-    assert_int_equal(ra_load_relaxed(&s->first->linked) != 0, !a.host_orders);
+    assert_int_equal(ra_load_relaxed(&s->first->others.linked) != 0, !a.host_orders);
     if (!a.asks) {
         never_asks(s->first);
         never_asks(s->second);

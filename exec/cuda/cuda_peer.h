@@ -1,0 +1,9 @@
+/* Devices of other GPUs in this process: see cuda_peer.c. Internal to exec/cuda. */
+#ifndef ROTA_EXEC_CUDA_CUDA_PEER_H
+#define ROTA_EXEC_CUDA_CUDA_PEER_H
+
+#include "exec/exec.h"
+
+extern const rota_exec_peers rota_cuda_peers;
+
+#endif
