@@ -94,18 +94,48 @@ static rota_status expect(const certifier *c, uint32_t n, uint32_t k, const rota
     return ROTA_OK;
 }
 
+static bool is_mirror(const rota_plan *plan, uint32_t part, const rota_exec_operand *operand) {
+    return !operand->is_slot && operand->memory < plan->partitions[part].desc.memory_count &&
+           plan->partitions[part].memories[operand->memory].kind == ROTA_EXEC_BASE_STAGING;
+}
+
+/* Which byte of the buffer a copy out of a peer's memory begins with: by where the source has the buffer, as all before
+ * it that touched it there said. */
+static rota_status offset_of_source(certifier *c, uint32_t n, uint32_t part, const rota_exec_operand *target,
+                                    const rota_exec_operand *source, expected *want) {
+    const rota_plan *plan = c->plan;
+    const rota_plan_memory *memories = plan->partitions[part].memories;
+    const bool is_peer =
+        !source->is_slot && !target->is_slot && source->memory < plan->partitions[part].desc.memory_count &&
+        memories[source->memory].is_peer && memories[target->memory].foreign_part == ROTA_NONE;
+    uint32_t which;
+    if (!is_peer)
+        return rota_certify_wrong(c, "%s copies neither by a mirror nor out of a peer's memory",
+                                  rota_operation_describe(plan, n));
+    if (memories[source->memory].kind == ROTA_EXEC_BASE_PERSISTENT) {
+        want->offset = source->offset_bytes;
+        return ROTA_OK;
+    }
+    ROTA_TRY(find_instance(c, space_of(plan, part, source), want->buffer, &which));
+    const instance *it = &INSTANCES(c)[which];
+    if (!it->has_base || source->offset_bytes < it->base)
+        return rota_certify_wrong(c, "%s reads bytes that nothing before it touched",
+                                  rota_operation_describe(plan, n));
+    want->offset = source->offset_bytes - it->base;
+    return ROTA_OK;
+}
+
 /* One of a copy's two operands is in a mirror, or both are: it begins with the buffer's first byte. */
-static rota_status offset_of_mirror(const certifier *c, uint32_t n, uint32_t part, uint32_t k,
+static rota_status offset_of_mirror(certifier *c, uint32_t n, uint32_t part, uint32_t k,
                                     const rota_exec_operand *operand, expected *want) {
     const rota_plan *plan = c->plan;
     const rota_exec_program_desc *desc = &plan->partitions[part].desc;
     const rota_exec_operand *other =
         &desc->operands[desc->commands[c->node[n] - c->nodes.part_first[part]].first_operand + 1 - k];
-    const bool in_mirror =
-        !operand->is_slot && plan->partitions[part].memories[operand->memory].kind == ROTA_EXEC_BASE_STAGING;
-    const bool other_is = !other->is_slot && other->memory < desc->memory_count &&
-                          plan->partitions[part].memories[other->memory].kind == ROTA_EXEC_BASE_STAGING;
-    if ((!in_mirror && !other_is) || (in_mirror && other_is && operand->offset_bytes != other->offset_bytes))
+    const bool in_mirror = is_mirror(plan, part, operand), other_is = is_mirror(plan, part, other);
+    if (!in_mirror && !other_is)
+        return offset_of_source(c, n, part, k == 0 ? operand : other, k == 0 ? other : operand, want);
+    if (in_mirror && other_is && operand->offset_bytes != other->offset_bytes)
         return rota_certify_wrong(c, "%s does not copy to or from the same byte of a mirror",
                                   rota_operation_describe(plan, n));
     want->offset = in_mirror ? operand->offset_bytes : other->offset_bytes;
@@ -173,7 +203,8 @@ static rota_status read_operand(certifier *c, uint32_t n, uint32_t part, uint32_
         it->base = base;
         it->has_base = true;
     }
-    note_use(it, operand, part);
+    /* What a peer only reads is its owner's alone. */
+    note_use(it, operand, memory && memory->is_peer ? memory->foreign_part : part);
     return ROTA_OK;
 }
 

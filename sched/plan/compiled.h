@@ -26,8 +26,10 @@ typedef struct rota_plan_memory {
     uint32_t flags;      /* rota_exec_memory_flags to allocate with */
     /* Memory of another part: that part and its index there; ROTA_NONE: own. STAGING (mirrors between a GPU
      * part and the CPU part) is seen through its host pointer, which is the wrapped memory's address here;
-     * PERSISTENT and ARENA memory is shared between devices of one GPU. */
+     * PERSISTENT and ARENA memory is shared between devices of one GPU; or, is_peer, that of another GPU's device,
+     * which copies of this part read where it is. */
     uint32_t foreign_part, foreign_memory;
+    bool is_peer;
 } rota_plan_memory;
 
 /* One device's share of the plan. */

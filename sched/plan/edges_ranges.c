@@ -82,6 +82,13 @@ static rota_status note_external(hazards *h, const rota_physical *physical, uint
     return ROTA_OK;
 }
 
+/* Whether the operation is a copy out of a peer's memory, whose bytes came in for that one's own use of them. */
+static bool reads_peer(const hazards *h, const rota_physical *physical) {
+    const rota_operation *operation = &ROTA_OPERATIONS(h->c)[h->operation];
+    return operation->kind == ROTA_OPERATION_TRANSFER && !physical->is_mirror &&
+           h->c->partitions.memory[operation->part] != physical->part;
+}
+
 /* A range not written by this plan is read: an error for the graph's own buffers, incoming data for others.
  */
 static rota_status read_unwritten(hazards *h, const rota_physical *physical, uint64_t low, uint64_t high) {
@@ -90,6 +97,7 @@ static rota_status read_unwritten(hazards *h, const rota_physical *physical, uin
     /* Only a graph's own buffers are scratch, which to a body are outside, too: else the buffer is not looked at. */
     if ((!is_outside || h->c->graph->outer) && h->c->plan->buffers[physical->buffer].buffer->is_scratch)
         return ROTA_OK;
+    if (is_outside && reads_peer(h, physical)) return ROTA_OK; /* noted as read */
     if (is_outside) return note_external(h, physical, low, high, ROTA_EXTERNAL_READ | ROTA_EXTERNAL_INCOMING);
     return h->c->plan->options.allow_undefined_reads ? ROTA_OK : undefined_read(h, physical, low, high);
 }
@@ -242,7 +250,7 @@ static inline __attribute__((always_inline)) rota_status touch(hazards *h, const
     if (is_untouched(&t->state)) note_initial(h, physical);
     bool incoming = reads && !is_written(&t->state);
     if (t->is_external) {
-        if (incoming) flags |= ROTA_EXTERNAL_INCOMING;
+        if (incoming && !reads_peer(h, &ROTA_PHYSICALS(h->c)[physical])) flags |= ROTA_EXTERNAL_INCOMING;
         if (h->one_timeline)
             t->external |= (uint8_t)flags;
         else

@@ -5,6 +5,12 @@
 
 #include "sched/plan/names.h"
 
+uint32_t rota_lower_piece(const rota_compiler *c, const rota_physical *it) {
+    uint32_t index = it->piece;
+    for (uint32_t p = 0; p < it->part; p++) index += c->pieces.count[p];
+    return index;
+}
+
 rota_status rota_lower_write_parts(lowering *l) {
     rota_compiler *c = l->c;
     rota_plan *plan = c->plan;

@@ -15,8 +15,8 @@ typedef struct part_builder {
     uint32_t input_memory, output_memory; /* staging of INPUT and OUTPUT contents */
     uint64_t input_bytes, output_bytes;
     uint32_t first_piece; /* memory of arena piece 0 */
-    uint32_t *
-        foreign_piece; /* memory index here of the pieces of memory_partition's arena; ROTA_NONE: not used yet */
+    uint32_t
+        *foreign_piece; /* memory index here of the pieces of other parts' arenas; ROTA_NONE: not used yet */
     rota_exec_binding *bindings;
     uint32_t binding_count;
     bool ends_later; /* it has a host node that does */
@@ -52,7 +52,9 @@ static inline void rota_lower_keep_physical(const rota_compiler *c, uint32_t phy
                              .inplace_of = it->inplace_of};
 }
 
-/* lower_parts.c: what executors get. */
+/* lower_parts.c: of a packed physical the index of its piece where those of all parts stand one after the other; what
+ * executors get. */
+uint32_t rota_lower_piece(const rota_compiler *c, const rota_physical *it);
 rota_status rota_lower_write_parts(lowering *l);
 /* Of a node that is counted: what, and that it may fail by itself. */
 void rota_lower_counted(const lowering *l, const rota_operation *operation, rota_exec_command *command);

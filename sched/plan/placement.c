@@ -4,8 +4,8 @@
  * A buffer has a physical on each part that touches it, but one for all parts whose devices share memory.
  * Bytes go from one part to another through a mirror: mapped memory of the side that has a driver, which the
  * CPU part sees through its host pointer. Between two devices that both need staging the CPU part copies from
- * one's mirror to the other's. Parts that share memory are named by the first of them, which makes the copies
- * for all.
+ * one's mirror to the other's; a GPU that is a peer of the other one copies out of its memory itself. Parts that
+ * share memory are named by the first of them, which makes the copies for all.
  *
  * Where many operations each read many ranges, some of those become one, valid only where all of them are: an
  * access pays for RANGES_PER_ACCESS, so that all of them together look at no more than that on average. */
@@ -77,9 +77,21 @@ static bool copies_early(const rota_compiler *c) {
     return c->spread.placing.host_idle;
 }
 
+/* Whether copies of the part `to` read the buffer in the memory of the part `from`, by themselves: of peers, but for
+ * what is bound with each replay, which may be any memory. */
+static bool is_over(const rota_compiler *c, uint32_t buffer, uint32_t from, uint32_t to) {
+    const rota_device_traits *source = c->partitions.device[from], *target = c->partitions.device[to];
+    return source && target && (target->peers >> source->index & 1u) &&
+           ((const rota_plan_buffer *)c->buffers.data)[buffer].buffer->kind != ROTA_BUFFER_SLOT;
+}
+
 static rota_status leave(rota_compiler *c, uint32_t buffer, uint32_t from, uint32_t to, uint64_t low,
                          uint64_t high, bool ends_segment) {
     const uint32_t source = rota_compile_physical(c, buffer, from), queue = c->spread.copies_from;
+    if (is_over(c, buffer, from, to)) { /* it waits where it is, for as little as may be */
+        if (newest(c)->part == from) newest(c)->ends_segment = newest(c)->ends_segment || ends_segment;
+        return ROTA_OK;
+    }
     if (rota_compile_is_unified(c, from) || rota_compile_is_unified(c, to)) {
         const uint32_t owner = rota_compile_is_unified(c, from) ? to : from;
         const uint32_t mirror = mirror_of(c, buffer, owner, owner == from ? to : from);
@@ -100,6 +112,10 @@ static rota_status leave(rota_compiler *c, uint32_t buffer, uint32_t from, uint3
 static rota_status arrive(rota_compiler *c, uint32_t buffer, uint32_t from, uint32_t to, uint64_t low,
                           uint64_t high) {
     const uint32_t target = rota_compile_physical(c, buffer, to);
+    if (is_over(c, buffer, from, to)) {
+        const uint32_t source = rota_compile_physical(c, buffer, from);
+        return add_copy(c, to, c->spread.copies_to, buffer, target, source, low, high);
+    }
     if (rota_compile_is_unified(c, from) || rota_compile_is_unified(c, to)) {
         const uint32_t owner = rota_compile_is_unified(c, from) ? to : from;
         const uint32_t mirror = mirror_of(c, buffer, owner, owner == from ? to : from);

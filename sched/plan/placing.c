@@ -136,6 +136,11 @@ static void ask_history_of_copies(problem *p) {
     for (uint32_t d = 0; d < count; d++)
         for (uint32_t e = 0; e < count; e++) {
             double ns;
+            if (p->traits[e]->peers >> p->traits[d]->index & 1u) {
+                if (rota_history_find(p->traits[e]->history, ROTA_HISTORY_PEER, &ns))
+                    p->byte_ns[d * count + e] = ns / (1 << 20);
+                continue;
+            }
             if (p->byte_ns[d * count + e] > 0 &&
                 rota_history_find(p->traits[e]->history, ROTA_HISTORY_LATENCY, &ns))
                 p->latency_ns[d * count + e] = ns;

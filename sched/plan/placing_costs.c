@@ -28,6 +28,10 @@ static const device_like likes[] = {
 enum { CORES_OF_MEMORY = 8 };
 /* `vk:0` and `cuda:0` of one GPU: from one driver's work to the other's. */
 #define TURN_NS 170000
+/* GPUs that read each other's memory: from the end of a work on one to the begin of the copy on the other; over PCIe
+ * and what is faster. */
+#define PEER_NS 10000
+#define PEER_BYTE_NS 0.01
 /* What a loop is taken to come to. */
 enum { ITERATIONS_LIKELY = 8 };
 
@@ -149,6 +153,11 @@ void rota_placing_prior_copy(const rota_device_traits *from, const rota_device_t
     if (from->device == to->device) return;
     if (from->domain == to->domain) {
         *out_latency_ns = TURN_NS;
+        return;
+    }
+    if (to->peers >> from->index & 1u) {
+        *out_latency_ns = PEER_NS;
+        *out_byte_ns = PEER_BYTE_NS;
         return;
     }
     *out_latency_ns = like(from)->copy_latency_ns + like(to)->copy_latency_ns;

@@ -50,5 +50,7 @@ uint64_t rota_history_mix(uint64_t key, uint64_t word);
 enum { ROTA_HISTORY_COPY_LEAST = 1 << 16 };
 /* Of a copy to a device: from the end of its first half to the begin of its second one, where that is least. */
 #define ROTA_HISTORY_LATENCY 2u
+/* Of a copy out of a peer's memory to the device, in ns a MiB; of large ones. */
+#define ROTA_HISTORY_PEER 4u
 
 #endif

@@ -60,7 +60,13 @@ uint64_t rota_placing_graph_key(const rota_plan *plan) {
     return key;
 }
 
-/* How long copies were on their way, by device that they went to, and how fast their halves were. The halves of a copy
+static bool is_mirror(const rota_compile_info *info, const rota_operation *operation, uint32_t access) {
+    const uint32_t physical = info->access_physical[operation->first_access + access];
+    return physical != ROTA_NONE && info->physicals[physical].is_mirror;
+}
+
+/* How long copies were on their way, by device that they went to, and how fast their halves were, or
+ * those that are whole. The halves of a copy
  * follow one another among the operations on its buffer, on different parts. */
 static void learn_copies(const rota_plan *plan, const rota_plan_time *times, rota_history *const *by_part,
                          uint32_t *half_of) {
@@ -71,9 +77,11 @@ static void learn_copies(const rota_plan *plan, const rota_plan_time *times, rot
         const rota_operation *operation = &info->operations[n];
         const uint64_t size = info->accesses[operation->first_access].size_bytes;
         if (operation->kind != ROTA_OPERATION_TRANSFER || times[n].begin_ns == 0) continue;
+        const bool is_over = !is_mirror(info, operation, 0) && !is_mirror(info, operation, 1);
         if (size >= ROTA_HISTORY_COPY_LEAST)
-            rota_history_add(by_part[operation->part], ROTA_HISTORY_COPY,
+            rota_history_add(by_part[operation->part], is_over ? ROTA_HISTORY_PEER : ROTA_HISTORY_COPY,
                              (double)(times[n].end_ns - times[n].begin_ns) * (1 << 20) / (double)size);
+        if (is_over) continue;
         const uint32_t before = half_of[operation->node];
         half_of[operation->node] = n + 1;
         if (!before || info->operations[before - 1].part == operation->part) continue;

@@ -12,6 +12,9 @@ typedef struct rota_device_traits {
     rota_exec_kind kind;
     uint32_t features;             /* rota_device_feature bits */
     uint32_t domain;               /* equal where buffers have the same memory */
+    uint32_t index;                /* among the runtime's devices */
+    uint64_t peers;                /* of those, as bits: GPUs whose memory its copies read */
+    uint32_t lent_flags;           /* rota_exec_memory_flags of memory of its that others read or share */
     uint32_t transfer_queue;       /* ROTA_EXEC_QUEUES_MAX: none */
     uint64_t memory_bytes;         /* 0: not known */
     uint64_t max_allocation_bytes; /* 0: no limit is known */

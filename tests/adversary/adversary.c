@@ -228,6 +228,12 @@ static rota_status instance_create(rota_exec_device *base, rota_exec_program *ba
         instance->own[m] = adversary_memory_find(device, memories[m]);
         if (!memories[m] || (instance->own[m] && instance->own[m]->magic != ADVERSARY_LIVE))
             adversary_violation(device, "program '%s': memory %u of an instance is not live", desc->name, m);
+        else if (!instance->own[m] && !device->base.caps.unified_host &&
+                 desc->memory_kind[m] != ROTA_EXEC_BASE_STAGING && !adversary_may_read(device, memories[m]))
+            adversary_violation(device,
+                                "program '%s': memory %u of an instance, of kind %u, '%s', is not open to %s",
+                                desc->name, m, desc->memory_kind[m],
+                                ((const adversary_memory *)memories[m])->name, base->info.id);
     }
     atomic_fetch_add(&program->instances, 1);
     atomic_fetch_add(&device->options->live_instances, 1);

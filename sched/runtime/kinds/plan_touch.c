@@ -60,7 +60,9 @@ static bool operand_range(const rota_submission *submission, uint32_t part_index
     }
     const rota_plan_memory *memory = &part->memories[operand->memory];
     if (memory->kind == ROTA_EXEC_BASE_PERSISTENT) {
-        *out = rota_memory_range_of_copy(plan->buffers[memory->buffer].buffer->residency, part->device,
+        const rota_device *device =
+            memory->is_peer ? plan->partitions[memory->foreign_part].device : part->device;
+        *out = rota_memory_range_of_copy(plan->buffers[memory->buffer].buffer->residency, device,
                                          operand->offset_bytes, operand->size_bytes);
         return true;
     }

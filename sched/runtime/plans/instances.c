@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "sched/runtime/memory/import.h"
 #include "sched/runtime/memory/memory.h"
+#include "sched/runtime/memory/peers.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/plans/executable.h"
@@ -97,12 +98,13 @@ static rota_status make_arena(rota_executable *executable, uint32_t arena, uint3
     return status;
 }
 
-/* The memory itself; foreign staging memory is wrapped in a second pass, when what it wraps exists. */
+/* The memory itself; foreign staging memory is wrapped, and peers' is named, in a second pass, when it exists. */
 static rota_status make_memory(rota_executable *executable, rota_instance *instance, uint32_t p, uint32_t m) {
     rota_plan *plan = executable->plan;
     const rota_plan_memory *memory = &plan->partitions[p].memories[m];
     rota_device *device = executable->partitions[p].device;
     rota_exec_memory **out = &instance->memories[p][m];
+    if (memory->is_peer) return ROTA_OK;
     if (memory->kind == ROTA_EXEC_BASE_PERSISTENT) return prepare_persistent(executable, memory, device, out);
     if (memory->kind == ROTA_EXEC_BASE_ARENA) return make_arena(executable, instance->arena, p, m, out);
     if (memory->foreign_part != ROTA_NONE) return ROTA_OK;
@@ -111,8 +113,24 @@ static rota_status make_memory(rota_executable *executable, rota_instance *insta
     return ROTA_OK;
 }
 
+/* A peer's, which stays that one's: this part's copies read it. */
+static rota_status name_memory(const rota_executable *executable, rota_instance *instance, uint32_t p,
+                               uint32_t m) {
+    const rota_plan_memory *memory = &executable->plan->partitions[p].memories[m];
+    rota_device *device = executable->partitions[p].device,
+                *owner = executable->partitions[memory->foreign_part].device;
+    rota_exec_memory *theirs = instance->memories[memory->foreign_part][memory->foreign_memory];
+    instance->memories[p][m] = theirs;
+    if (memory->kind == ROTA_EXEC_BASE_ARENA) return rota_peer_open(owner, theirs, device);
+    const rota_residency *residency = executable->plan->buffers[memory->buffer].buffer->residency;
+    if (rota_residency_is_open(residency, owner, device)) return ROTA_OK;
+    return rota_fail(ROTA_UNSUPPORTED, "plan '%s': memory of buffer '%s' on '%s' is not open to '%s'",
+                     executable->plan->name, residency->buffer->name, owner->id, device->id);
+}
+
 static rota_status wrap_memory(rota_executable *executable, rota_instance *instance, uint32_t p, uint32_t m) {
     const rota_plan_memory *memory = &executable->plan->partitions[p].memories[m];
+    if (memory->is_peer) return name_memory(executable, instance, p, m);
     if (memory->foreign_part == ROTA_NONE || memory->kind != ROTA_EXEC_BASE_STAGING) return ROTA_OK;
     const rota_exec_memory *wrapped = instance->memories[memory->foreign_part][memory->foreign_memory];
     rota_exec_memory *wrapper = calloc(1, sizeof *wrapper);

@@ -86,6 +86,9 @@ static rota_device_traits traits_of(rota_device *device) {
                                 .kind = exec->info.kind,
                                 .features = exec->info.features,
                                 .domain = device->domain,
+                                .index = device->index,
+                                .peers = ra_load_acquire(&device->others.peers),
+                                .lent_flags = exec->caps.shares_memory ? ROTA_EXEC_MEMORY_SHARED : 0,
                                 .transfer_queue = device->transfer_queue,
                                 .memory_bytes = exec->info.memory_bytes,
                                 .max_allocation_bytes = exec->info.max_allocation_bytes,
@@ -158,6 +161,13 @@ static rota_status make_for(rota_runtime *runtime, rota_graph *graph, const rota
     for (uint32_t i = 0; i <= count && devices.automatic && !options->place_by_table; i++)
         if (i < count || devices.cpu) traits[i].history = rota_device_history(traits[i].device);
     rota_status status = make_plan(runtime, graph, options, &devices, out_plan);
+    /* Memory that can't be opened to a peer (an import, the application's): through the host, as far as it goes. */
+    bool had_peers = false;
+    for (uint32_t i = 0; i < count && status == ROTA_UNSUPPORTED; i++) {
+        had_peers = had_peers || traits[i].peers;
+        traits[i].peers = 0;
+    }
+    if (had_peers) status = make_plan(runtime, graph, options, &devices, out_plan);
     if (!devices.automatic || options->placer) return status;
     /* A device may refuse what it was thought to run, or have no room: then one device, as far as it goes. */
     while ((status == ROTA_UNSUPPORTED || status == ROTA_OUT_OF_MEMORY) && devices.only_plus_1 < count) {
