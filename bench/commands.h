@@ -13,6 +13,7 @@
     X(gpt2, "a training step of GPT-2 by train_gpt, and PyTorch's beside it in the same call")               \
     X(loops, "a node that decides, beside a loop over plain calls and one that submits each iteration")      \
     X(spread, "a graph on each of several devices alone, and placed on all of them by rota")                 \
+    X(peer, "bytes from one GPU to another and waits of one for the other, beside the driver's own")         \
     X(ranks, "collectives between ranks, checked and timed; what a model has them take with many more")      \
     X(submit, "many threads submitting small plans, against the same behind a mutex")                        \
     X(soak, "minutes of everything at once, all of it checked: what comes out wrong, grows or is left over") \

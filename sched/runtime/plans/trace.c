@@ -51,6 +51,19 @@ static void write_process(const rota_trace *trace, uint32_t partition) {
     fputs("\"}},\n", trace->file);
 }
 
+/* Of a copy between devices, or a half of one: how much, and whose memory. */
+static void write_copy(const rota_trace *trace, const rota_operation *it) {
+    const rota_compile_info *info = rota_plan_info(trace->plan);
+    const char *const ends[] = {"to", "from"};
+    fprintf(trace->file, ",\"bytes\":%llu", (unsigned long long)info->accesses[it->first_access].size_bytes);
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t part = info->physicals[info->access_physical[it->first_access + i]].part;
+        fprintf(trace->file, ",\"%s\":\"", ends[i]);
+        rota_output_escape(trace->file, rota_device_get_info(trace->plan->partitions[part].device)->id);
+        fputs("\"", trace->file);
+    }
+}
+
 static void write_node(const rota_trace *trace, uint32_t n) {
     const rota_operation *it = &rota_plan_info(trace->plan)->operations[n];
     const rota_exec_time *time = rota_trace_time(trace, n);
@@ -61,7 +74,9 @@ static void write_node(const rota_trace *trace, uint32_t n) {
     fprintf(trace->file, ",\"args\":{\"node\":%u,\"segment\":%u,\"batch\":%u,\"kernel\":\"", n, it->segment,
             it->level);
     rota_output_escape(trace->file, kernel ? kernel->name : "");
-    fputs("\"}},\n", trace->file);
+    fputs("\"", trace->file);
+    if (it->kind == ROTA_OPERATION_TRANSFER) write_copy(trace, it);
+    fputs("}},\n", trace->file);
 }
 
 static rota_status no_memory(const rota_trace *trace) {
@@ -120,8 +135,11 @@ static rota_status write_waits(rota_trace *trace, uint32_t partition, uint32_t q
         const rota_plan_segment *other = &trace->plan->segments[slices[i].index];
         write_slice(trace, "wait", "wait", rota_trace_process(partition),
                     WAIT_TRACKS + queue + QUEUES_MAX * slices[i].track, slices[i].begin_ns, slices[i].end_ns);
-        fprintf(trace->file, ",\"args\":{\"for_device\":%u,\"for_queue\":%u,\"for_segment\":%u}},\n",
+        fprintf(trace->file, ",\"args\":{\"for_device\":%u,\"for_queue\":%u,\"for_segment\":%u,\"for\":\"",
                 other->part, other->queue, slices[i].index);
+        rota_output_escape(trace->file,
+                           rota_device_get_info(trace->plan->partitions[other->part].device)->id);
+        fputs("\"}},\n", trace->file);
     }
     return ROTA_OK;
 }
