@@ -77,11 +77,9 @@ static rota_status add_value_words(lowering *l) {
 /* Where a physical is found: a memory of its part, or for SLOT buffers a word. */
 static rota_status find_memories(lowering *l) {
     rota_compiler *c = l->c;
-    const uint32_t last = (uint32_t)c->operations.count - 1;
-    ROTA_TRY(rota_lower_make_kept(c));
+    ROTA_TRY(rota_lower_keep_physicals(c));
     for (uint32_t i = 0; i < c->physicals.count; i++) {
         rota_physical *physical = &ROTA_PHYSICALS(c)[i];
-        rota_lower_keep_physical(c, i, last);
         if (physical->first_operation == ROTA_NONE) continue;
         const rota_buffer *root = c->plan->buffers[physical->buffer].buffer;
         if (physical->packed) {

@@ -69,14 +69,29 @@ rota_status rota_lower_write_parts(lowering *l) {
     return ROTA_OK;
 }
 
-rota_status rota_lower_make_kept(rota_compiler *c) {
+/* Of a body, of which there may be thousands, in its arena. */
+static rota_plan_physical *room_for_physicals(rota_compiler *c) {
     rota_vector *kept = &c->info->kept[sizeof c->info->kept / sizeof *c->info->kept - 1];
     const size_t bytes = sizeof(rota_plan_physical) * ((size_t)c->physicals.count + 1);
-    if (c->graph->outer)
-        c->info->physicals = rota_arena_alloc(&c->plan->arena, bytes, 16);
-    else
-        c->info->physicals = kept->data = rota_chunk_alloc(bytes, &kept->usable_bytes);
-    return c->info->physicals ? ROTA_OK : rota_compile_no_memory(c);
+    if (c->graph->outer) return rota_arena_alloc(&c->plan->arena, bytes, 16);
+    return kept->data = rota_chunk_alloc(bytes, &kept->usable_bytes);
+}
+
+rota_status rota_lower_keep_physicals(rota_compiler *c) {
+    const uint32_t last_operation = (uint32_t)c->operations.count - 1;
+    const rota_physical *from = ROTA_PHYSICALS(c);
+    rota_plan_physical *to = c->info->physicals = room_for_physicals(c);
+    if (!to) return rota_compile_no_memory(c);
+    for (uint32_t i = 0; i < c->physicals.count; i++)
+        to[i] = (rota_plan_physical){.offset_bytes = from[i].offset_bytes & (((uint64_t)1 << 48) - 1),
+                                     .part = from[i].part,
+                                     .packed = from[i].packed,
+                                     .is_mirror = from[i].is_mirror,
+                                     .handed_on = from[i].handed_on,
+                                     .outlives = from[i].last_operation == last_operation,
+                                     .buffer = from[i].buffer,
+                                     .inplace_of = from[i].inplace_of};
+    return ROTA_OK;
 }
 
 void rota_lower_counted(const lowering *l, const rota_operation *operation, rota_exec_command *command) {

@@ -36,21 +36,8 @@ typedef struct lowering {
                                  that does not own it */
 } lowering;
 
-/* Room for what dot, explain and traces need of physicals; of a body, of which there may be thousands, in its arena. */
-rota_status rota_lower_make_kept(rota_compiler *compiler);
-static inline void rota_lower_keep_physical(const rota_compiler *c, uint32_t physical,
-                                            uint32_t last_operation) {
-    const rota_physical *it = &ROTA_PHYSICALS(c)[physical];
-    c->info->physicals[physical] =
-        (rota_plan_physical){.offset_bytes = it->offset_bytes & (((uint64_t)1 << 48) - 1),
-                             .part = it->part,
-                             .packed = it->packed,
-                             .is_mirror = it->is_mirror,
-                             .handed_on = it->handed_on,
-                             .outlives = it->last_operation == last_operation,
-                             .buffer = it->buffer,
-                             .inplace_of = it->inplace_of};
-}
+/* What dot, explain and traces need of physicals, once they are packed. */
+rota_status rota_lower_keep_physicals(rota_compiler *compiler);
 
 /* lower_parts.c: of a packed physical the index of its piece where those of all parts stand one after the other; what
  * executors get. */
