@@ -21,6 +21,8 @@ enum { GAP_MAX = 8, LOOKS_MAX = 2 };
  * the weights' gradient is read and written. */
 #define SCORES_BYTES_MOST (UINT64_C(1) << 30)
 #define PIECE_BYTES_MOST (UINT64_C(19) << 24)
+/* ... and where memory is short, of what there is these parts. */
+enum { SCORES_SHARE = 8, PIECE_SHARE = 32 };
 
 /* Whether it makes sense to look further: two nodes that may be fused. */
 static rota_status any_fusable(rota_rewriter *rewriter, uint64_t count, bool *out_any) {
@@ -96,7 +98,13 @@ static rota_status walk(rota_rewriter *rewriter, uint64_t count, rota_fuse_group
 }
 
 static rota_status fuse_classifiers(rota_rewriter *rewriter, const rota_fuse_index *index) {
-    return rota_fuse_classifiers(rewriter, index, SCORES_BYTES_MOST, PIECE_BYTES_MOST);
+    uint64_t scores = SCORES_BYTES_MOST, piece = PIECE_BYTES_MOST;
+    rota_rewrite_target target = ROTA_REWRITE_TARGET();
+    ROTA_TRY(rota_rewriter_target(rewriter, &(rota_placement){0}, &target));
+    const uint64_t limit = target.memory_limit_bytes;
+    if (limit && limit / SCORES_SHARE < scores) scores = limit / SCORES_SHARE;
+    if (limit && limit / PIECE_SHARE < piece) piece = limit / PIECE_SHARE;
+    return rota_fuse_classifiers(rewriter, index, scores, piece);
 }
 
 /* Those that replace a few nodes; copies first, whose buffers the others then don't meet. */

@@ -16,7 +16,8 @@
  * node, where the gradient is of the loss itself: its sums have another order than those of the two nodes.
  * Where such scores take more than 1 GiB, come from a product and go into nothing but their loss and the two
  * products of the gradient, those are of that node, too, and it has the scores of some rows at a time, of at
- * most 304 MiB; the weights' gradient is added up in f32 over the pieces.
+ * most 304 MiB; the weights' gradient is added up in f32 over the pieces. Under a memory limit that is missed even
+ * with nodes computed again, scores of more than an eighth of it are made so, in pieces of a thirty-second.
  *
  * Results are those of the nodes one by one, bit for bit on the CPU; on GPUs too wherever the compiler that
  * makes the kernel at run time takes the same instructions for a function as the one that built rota did, and

@@ -31,13 +31,17 @@ typedef struct rota_rewrite_target {
     rota_exec_kind kind;
     uint32_t features;            /* rota_device_feature bits */
     const rota_cuda_target *cuda; /* of a CUDA device, else NULL; lives as long as the device is open */
+    /* 0; or what the plan's transients may take together, where they take more even if nodes run again: whatever
+     * takes less memory is worth its time. */
+    uint64_t memory_limit_bytes;
 } rota_rewrite_target;
 #define ROTA_REWRITE_TARGET(...) ROTA_SIZED(rota_rewrite_target, __VA_ARGS__)
 
 typedef struct rota_rewriter rota_rewriter;
 
-/* Called once, by rota_compile, before hazards are resolved. Returns ROTA_OK or the result of rota_fail,
- * which ends the compile. The recorded graph stays as it is; the changes are the plan's. */
+/* Called by rota_compile before hazards are resolved; once, or, under a memory limit, in each attempt to meet it.
+ * Returns ROTA_OK or the result of rota_fail, which ends the compile. The recorded graph stays as it is; the changes
+ * are the plan's. */
 typedef rota_status (*rota_rewrite_fn)(void *user, rota_rewriter *rewriter);
 
 /* Number of nodes in record order, removed ones included. A rewriter is valid during the hook's call, on its

@@ -20,7 +20,7 @@
 #include "sched/plan/placement.h"
 #include "sched/plan/segments.h"
 
-/* Compilations under a memory limit, each aiming at less than the last. */
+/* Compilations under a memory limit, each aiming at less than the last; and as many with rewrites that are told. */
 enum { ATTEMPTS_MAX = 8 };
 
 static rota_status new_plan(rota_graph *graph, const rota_compile_options *options, rota_plan **out_plan) {
@@ -190,6 +190,7 @@ typedef struct attempts {
     uint64_t limit;  /* 0: none */
     uint64_t target; /* of this attempt */
     uint32_t left;   /* with this one */
+    bool tells;      /* rewrites are told of the limit: they may choose what takes less and costs more */
     uint64_t least;  /* bytes that one took */
     char best[512];  /* what is to be said of that one */
 } attempts;
@@ -218,6 +219,13 @@ static rota_status judge_memory(const rota_compiler *c, attempts *a, bool *out_a
         *out_again = true;
         return ROTA_OK;
     }
+    /* Once more from the beginning, with rewrites that do what they can. */
+    if (!a->tells && c->graph->hook_count) {
+        a->tells = *out_again = true;
+        a->left = ATTEMPTS_MAX;
+        a->target = a->limit;
+        return ROTA_OK;
+    }
     return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': %s", c->graph->name, a->best);
 }
 
@@ -231,7 +239,7 @@ static rota_status compile_once(rota_graph *graph, const rota_compile_options *o
                        .devices = devices,
                        .plan = plan,
                        .info = plan->compile_info,
-                       .memory_target = a->target};
+                       .memory = {a->target, a->tells ? a->limit : 0}};
     c.policy_queues = c.queue_count = options->queues ? options->queues : 1;
     /* A device's transfer queue is its last one, whatever the policy may use; a runtime of one queue has
      * none. */

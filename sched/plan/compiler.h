@@ -37,6 +37,12 @@ typedef struct rota_mirror {
     uint32_t next; /* plus 1 */
 } rota_mirror;
 
+/* A memory limit, as the attempt at hand has it. */
+typedef struct rota_memory_aim {
+    uint64_t target; /* what live transients may take; 0: no limit */
+    uint64_t told;   /* to rewrites: the limit, where computing again was not enough; else 0 */
+} rota_memory_aim;
+
 /* What runs again under a memory limit, and where (recompute.c). */
 typedef struct rota_recomputed {
     uint32_t count;
@@ -141,11 +147,10 @@ typedef struct rota_compiler {
     rota_spread spread;
     rota_vector transfers;  /* rota_plan_transfer: INPUT and OUTPUT copies, in order of first use */
     rota_vector workspaces; /* nodes that want scratch memory (workspace.c) */
-    /* Recomputation (recompute.c): what live transients may take; 0: no limit. */
-    uint64_t memory_target;
-    rota_recomputed recomputed;
-    uint32_t *merged_into;   /* by node: the node that does its work (rota_rewriter_merge); NULL: none */
-    uint32_t peak_operation; /* where most bytes are live */
+    rota_memory_aim memory;
+    rota_recomputed recomputed; /* recompute.c */
+    uint32_t *merged_into;      /* by node: the node that does its work (rota_rewriter_merge); NULL: none */
+    uint32_t peak_operation;    /* where most bytes are live */
     rota_edges edges;
     rota_vector externals; /* external accesses: of edges_ranges.c, for externals.c */
     rota_pieces pieces;

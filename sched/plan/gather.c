@@ -540,7 +540,7 @@ static void list_lane(const rota_recorder *lane, const rota_node_record **record
 rota_status rota_compile_gather(rota_compiler *c) {
     ROTA_TRY(sort_lanes(c));
     const rota_node_record **records = NULL;
-    if (c->graph->hook_count || c->memory_target || c->devices->automatic) {
+    if (c->graph->hook_count || c->memory.target || c->devices->automatic) {
         records = rota_arena_alloc(&c->scratch, sizeof *records * ((size_t)c->node_count + 1), 8);
         if (!records) return rota_compile_no_memory(c);
         for (uint32_t i = 0; i < c->info->lane_count; i++) {
@@ -559,7 +559,7 @@ rota_status rota_compile_gather(rota_compiler *c) {
     }
     if (records) {
         ROTA_TRY(rota_compile_rewrite(c, records));
-        if (c->memory_target) ROTA_TRY(rota_compile_recompute(c, records));
+        if (c->memory.target) ROTA_TRY(rota_compile_recompute(c, records));
         ROTA_TRY(add_rewritten(c, records));
     }
     ROTA_TRY(add_outputs(c));

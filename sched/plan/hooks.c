@@ -154,8 +154,9 @@ rota_status rota_rewriter_target(const rota_rewriter *rewriter, const rota_place
     const uint32_t index = is_placed ? placement->device_plus_1 - 1 - first : 0;
     if (index < c->devices->count) {
         const rota_device_traits *device = &c->devices->all[index];
-        made = (rota_rewrite_target){sizeof made, true, device->kind, device->features, device->cuda};
+        made = (rota_rewrite_target){sizeof made, true, device->kind, device->features, device->cuda, 0};
     }
+    made.memory_limit_bytes = c->memory.told;
     rota_sized_out(out_target, &made, sizeof made);
     return ROTA_OK;
 }

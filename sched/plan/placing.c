@@ -211,7 +211,7 @@ static rota_status pose(problem *p) {
                                 .buffers = p->values.buffers.data,
                                 .buffer_count = (uint32_t)p->values.buffers.count,
                                 .memory_bytes = p->memory_bytes,
-                                .transient_limit_bytes = c->memory_target};
+                                .transient_limit_bytes = c->memory.target};
     return ROTA_OK;
 }
 

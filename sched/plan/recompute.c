@@ -507,7 +507,7 @@ rota_status rota_compile_recompute(rota_compiler *c, const rota_node_record **re
     state s = {.c = c, .records = records, .node_count = c->node_count};
     rota_status status = prepare(&s);
     if (status == ROTA_OK) out->bytes_without = rota_peaks_most(&s.peaks, &out->peak_tick);
-    if (status == ROTA_OK) status = choose(&s, c->memory_target);
+    if (status == ROTA_OK) status = choose(&s, c->memory.target);
     if (status == ROTA_OK) {
         out->bytes = rota_peaks_most(&s.peaks, &out->peak_tick);
         status = rota_recompute_write(&s, out);

@@ -11,7 +11,9 @@
 #include "ops/cuda/choices.h"
 #include "ops/cuda/classifier_cuda.h"
 #include "ops/cuda/loss_cuda.h"
+#include "graph/graph_internal.h"
 #include "rota.h"
+#include "sched/plan/compile.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/ops/ops_stub.h"
 #include "tests/ops/cuda/cublaslt_standin.h"
@@ -315,10 +317,88 @@ static void what_becomes_one_node(void **state) {
     cuda_stub_stop();
 }
 
+/* ---- Under a memory limit ---- */
+
+enum { MANY_ROWS = 4096, MANY_CLASSES = 1024 };
+
+/* A plan for a device that is only described: how many of its commands are classifiers in pieces. */
+static uint32_t classifiers_of(const rota_plan *plan) {
+    rota_plan_stats stats = ROTA_PLAN_STATS();
+    uint32_t count = 0;
+    assert_ok(rota_plan_get_stats(plan, &stats));
+    rota_plan_command *commands = calloc(stats.commands, sizeof *commands);
+    assert_non_null(commands);
+    commands[0].struct_size = sizeof *commands;
+    assert_ok(rota_plan_get_commands(plan, commands, stats.commands));
+    for (uint64_t i = 0; i < stats.commands; i++)
+        count += commands[i].kernel == &rota_cuda_classifier_in_pieces;
+    free(commands);
+    return count;
+}
+
+static void record_many(rota_graph *graph) {
+    rota_recorder *recorder;
+    rota_tape *tape;
+    rota_tensor in, w, label, x, logits, loss, grads[2] = {ROTA_TENSOR_NONE, ROTA_TENSOR_NONE}, out;
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_tape_create(recorder, NULL, &tape));
+    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, "x", ROTA_BF16, ROTA_SHAPE(MANY_ROWS, K), &in));
+    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, "w", ROTA_BF16, ROTA_SHAPE(MANY_CLASSES, K), &w));
+    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, "labels", ROTA_I32, ROTA_SHAPE(MANY_ROWS), &label));
+    assert_ok(rota_op_scale(tape, in, ROTA_PLAIN(2), &x));
+    assert_ok(rota_op_matmul(tape, x, w, false, true, &logits));
+    assert_ok(rota_op_classifier(tape, logits, label,
+                                 &ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL, .in_place = true), &loss));
+    assert_ok(rota_backward(tape, loss, (rota_tensor[]){in, w}, 2, grads, NULL));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_OUTPUT, "grad", ROTA_BF16, grads[i].rank, grads[i].shape,
+                                   &out));
+        assert_ok(rota_op_copy_into(tape, grads[i], out));
+    }
+    rota_tape_destroy(tape);
+    rota_recorder_close(recorder);
+}
+
+/* Scores of 8 MiB are all there at once where nothing is said against it, and in pieces where they have no room. */
+static void pieces_where_memory_is_short(void **state) {
+    (void)state;
+    if (!rota_kernels_have_cuda_images()) skip();
+    const rota_device_traits device = {
+        .id = "cuda:0", .kind = ROTA_EXEC_CUDA, .features = UINT32_MAX, .cuda = &hopper};
+    const rota_plan_devices devices = {.all = &device, .count = 1, .queues = 2};
+    const uint64_t scores = UINT64_C(2) * MANY_ROWS * MANY_CLASSES,
+                   limits[] = {0, 2 * scores, scores / 4, 4096};
+    rota_graph *graph;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_fuse(graph));
+    record_many(graph);
+    rota_graph_freeze(graph);
+    for (uint32_t i = 0; i < 4; i++) {
+        rota_device *handle = NULL;
+        rota_plan *plan;
+        rota_plan_stats stats = ROTA_PLAN_STATS();
+        const rota_status status = rota_plan_compile(
+            graph,
+            &ROTA_COMPILE_OPTIONS(.devices = &handle, .device_count = 1, .memory_limit_bytes = limits[i]),
+            &devices, &plan);
+        if (i == 3) {
+            assert_status(status, ROTA_OUT_OF_MEMORY);
+            assert_non_null(strstr(rota_last_error(), "over the limit of 4096, with "));
+            continue;
+        }
+        assert_ok(status);
+        assert_ok(rota_plan_get_stats(plan, &stats));
+        assert_int_equal(classifiers_of(plan), i == 2);
+        if (i) assert_true(stats.arena_bytes <= limits[i]);
+        rota_plan_destroy(plan);
+    }
+    rota_graph_release(graph);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pieces_are_the_whole),
-                                       cmocka_unit_test(rows_of_a_piece),
-                                       cmocka_unit_test(what_becomes_one_node)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_are_the_whole), cmocka_unit_test(rows_of_a_piece),
+        cmocka_unit_test(what_becomes_one_node), cmocka_unit_test(pieces_where_memory_is_short)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
