@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
+#include "tests/adversary/adversary_internal.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/sequenced.h"
 #include "tests/sched/runtime/across_kit.h"
@@ -182,9 +183,89 @@ static void the_other_is_lost(void **state) {
     }
 }
 
+static rota_status look_beside(const rota_kernel_call *call) {
+    memcpy(call->operands[2], call->operands[0], WORDS * 4);
+    return ROTA_OK;
+}
+static const rota_kernel look_kernel = {.name = "look", .operand_count = 3, .cpu = {.fn = look_beside}};
+
+/* Reads x only after many nodes of its own. */
+static rota_plan *looking_late(rota_device *device, rota_buffer *x, rota_buffer *w, rota_buffer *seen) {
+    enum { NODES = 100 };
+    test_node nodes[NODES + 1];
+    for (uint32_t i = 0; i < NODES; i++)
+        nodes[i] = (test_node){&test_increment, "before", {{w, 0, ROTA_WHOLE, ROTA_READWRITE}}, 1};
+    nodes[NODES] = (test_node){
+        &look_kernel,
+        "look",
+        {{x, 0, ROTA_WHOLE, ROTA_READ}, {w, 0, ROTA_WHOLE, ROTA_READ}, {seen, 0, ROTA_WHOLE, ROTA_WRITE}},
+        3};
+    return test_plan(device, "look", nodes, NODES + 1);
+}
+
+static bool is_rescued(const pair *p, uint64_t before) {
+    const uint64_t deadline = rota_deadline_after(2000000000u);
+    while (p->options.rescues == before && rota_clock_ns() < deadline) test_nap_ms(1);
+    return p->options.rescues > before;
+}
+
+/* As a GPU, which runs what is in vain. */
+static void never_asks(rota_device *device) {
+    device->asks_poison = false;
+    ((adversary_device *)device->exec)->host.poison_active = NULL;
+}
+
+/* The second reads its x; the first, after that, writes x anew; the second has it copied back, after that. When the
+ * first is lost before it wrote, the copy is in vain: it does not come before what was read is read. */
+static void in_vain_disturbs_nobody(void **state) {
+    (void)state;
+    pair *p = open_peers(13, true);
+    rota_device *first = p->devices[0], *second = p->devices[1];
+    never_asks(second);
+    rota_buffer *x = test_words(second, "x", WORDS, 1), *seen = test_words(second, "seen", WORDS, 0),
+                *y = test_words(first, "y", WORDS, 7), *z = test_words(second, "z", WORDS, 0),
+                *w = test_words(second, "w", WORDS, 0);
+    rota_plan *look = looking_late(second, x, w, seen), *renew = copying(first, "renew", y, x),
+              *bring = copying(second, "bring", x, z);
+    rota_ticket looked, renewed, brought;
+    for (uint32_t round = 0; round < 3; round++) {
+        static uint32_t words[WORDS];
+        for (uint32_t i = 0; i < WORDS; i++) words[i] = 3;
+        assert_ok(rota_buffer_write(x, second, 0, words, sizeof words, NULL));
+        test_expect_words(x, WORDS, 3);
+        p->options.faults.slow_command_ns = round == 2 ? 2000000 : 0;
+        assert_ok(rota_submit_wait(look, NULL, 0, &looked));
+        assert_ok(rota_submit_wait(renew, NULL, 0, &renewed));
+        assert_ok(rota_submit_wait(bring, NULL, 0, &brought));
+        test_sequenced(brought);
+        const uint64_t rescues = p->options.rescues;
+        test_nap_ms(20); /* to be with their devices */
+        if (round == 2) {
+            rota_device_set_lost(first, "given up by the test");
+            assert_true(is_rescued(p, rescues));
+            assert_int_equal(rota_poll(looked), ROTA_BUSY);
+        }
+        assert_ok(rota_wait(looked, 0));
+        test_expect_words(seen, WORDS, 3);
+        if (round == 2) break;
+        assert_ok(rota_wait(brought, 0));
+        test_expect_words(z, WORDS, 7);
+    }
+    assert_status(rota_wait(renewed, 0), ROTA_DEVICE_LOST);
+    assert_status(rota_wait(brought, 0), ROTA_DEVICE_LOST);
+    rota_plan *plans[] = {look, renew, bring};
+    for (uint32_t i = 0; i < 3; i++) rota_plan_release(plans[i]);
+    rota_buffer *buffers[] = {x, seen, y, z, w};
+    for (uint32_t i = 0; i < 5; i++) rota_buffer_release(buffers[i]);
+    (void)rota_runtime_close(p->runtime, 5000000000u);
+    if (p->options.violations) fail_msg("%s", p->options.violation);
+    free(p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_copy_once), cmocka_unit_test(what_is_not_open_goes_by_the_host),
-        cmocka_unit_test(others_run_beside), cmocka_unit_test(the_other_is_lost)};
+        cmocka_unit_test(others_run_beside), cmocka_unit_test(the_other_is_lost),
+        cmocka_unit_test(in_vain_disturbs_nobody)};
     return cmocka_run_group_tests_name("peers", tests, NULL, NULL);
 }
