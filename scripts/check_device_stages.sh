@@ -171,8 +171,11 @@ stage_ranks() {
   for seed in 3001 4001; do
     job 200 rota-fuzz --device "${two[0]}" --second "${two[1]}" --nodes 120 --count "$(pick 100 5)" --seed $seed
   done
-  job 200 rota-fuzz --device "${two[0]}" --second "${two[1]}" --third cpu --shared --ordered --nodes 120 \
+  job 200 rota-fuzz --device "${two[0]}" --second "${two[1]}" --third cpu --peers --ordered --nodes 120 \
     --count "$(pick 100 5)" --seed 5001
+  if [ -z "$tiny" ]; then
+    job -s '^(copy|from|the driver|rota)' 180 rota-bench peer --device "${two[0]},${two[1]}" --repeat 20
+  fi
 }
 
 # Every case in a process of its own, those with the longest pauses or most rounds shared out over several; longest

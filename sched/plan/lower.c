@@ -50,8 +50,7 @@ static rota_status prepare_foreign(lowering *l) {
     if (!l->foreign_memory) return rota_compile_no_memory(c);
     for (size_t i = 0; i < count; i++) l->foreign_memory[i] = ROTA_NONE;
     for (uint32_t p = 0; p < c->partitions.count; p++) {
-        uint32_t pieces = 0;
-        for (uint32_t other = 0; other < c->partitions.count; other++) pieces += c->pieces.count[other];
+        const uint32_t pieces = rota_lower_pieces(c, c->partitions.count);
         l->parts[p].foreign_piece = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (pieces + 1u), 8);
         if (!l->parts[p].foreign_piece) return rota_compile_no_memory(c);
         for (uint32_t i = 0; i < pieces; i++) l->parts[p].foreign_piece[i] = ROTA_NONE;
@@ -108,12 +107,11 @@ static rota_status find_memories(lowering *l) {
     return ROTA_OK;
 }
 
-/* Memory of a physical in a part that does not own it: a mirror, what devices of one GPU share, or what one reads of a
- * peer's. */
+/* Memory of a physical in a part that does not own it: a mirror, what devices of one GPU share, or a peer's. */
 static uint32_t foreign_memory(lowering *l, uint32_t physical, uint32_t part) {
     const rota_physical *it = &ROTA_PHYSICALS(l->c)[physical];
     uint32_t *known = &l->foreign_memory[(size_t)physical * l->c->partitions.count + part];
-    if (it->packed) known = &l->parts[part].foreign_piece[rota_lower_piece(l->c, it)];
+    if (it->packed) known = &l->parts[part].foreign_piece[rota_lower_pieces(l->c, it->part) + it->piece];
     if (*known != ROTA_NONE) return *known;
     if (it->kind == ROTA_BUFFER_SLOT) {
         const rota_buffer *root = l->c->plan->buffers[it->buffer].buffer;

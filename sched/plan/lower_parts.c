@@ -5,10 +5,10 @@
 
 #include "sched/plan/names.h"
 
-uint32_t rota_lower_piece(const rota_compiler *c, const rota_physical *it) {
-    uint32_t index = it->piece;
-    for (uint32_t p = 0; p < it->part; p++) index += c->pieces.count[p];
-    return index;
+uint32_t rota_lower_pieces(const rota_compiler *c, uint32_t part) {
+    uint32_t pieces = 0;
+    for (uint32_t p = 0; p < part; p++) pieces += c->pieces.count[p];
+    return pieces;
 }
 
 rota_status rota_lower_write_parts(lowering *l) {

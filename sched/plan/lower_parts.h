@@ -39,9 +39,8 @@ typedef struct lowering {
 /* What dot, explain and traces need of physicals, once they are packed. */
 rota_status rota_lower_keep_physicals(rota_compiler *compiler);
 
-/* lower_parts.c: of a packed physical the index of its piece where those of all parts stand one after the other; what
- * executors get. */
-uint32_t rota_lower_piece(const rota_compiler *c, const rota_physical *it);
+/* lower_parts.c: how many pieces of arenas the parts before this one have; what executors get. */
+uint32_t rota_lower_pieces(const rota_compiler *c, uint32_t part);
 rota_status rota_lower_write_parts(lowering *l);
 /* Of a node that is counted: what, and that it may fail by itself. */
 void rota_lower_counted(const lowering *l, const rota_operation *operation, rota_exec_command *command);
