@@ -14,12 +14,14 @@
 /* Accesses of one buffer that are looked at for one conversion: more, and it is left as it is. */
 #define LOOKS_MAX 64u
 
-enum { P, G, M, V, FACTOR, HALF };
+enum { P, G, M, V, FACTOR, HALF, ADAMW_OPERANDS };
+_Static_assert(ADAMW_OPERANDS == ROTA_MANY_ADAMW_EACH, "all of adamw's");
 
 typedef struct many {
     uint64_t positions[ROTA_MANY_CAST];
     rota_access accesses[ROTA_KERNEL_OPERANDS_MAX];
-    uint32_t count, elements[ROTA_MANY_CAST], dtypes[ROTA_MANY_CAST]; /* g's of adamw */
+    uint32_t count, elements[ROTA_MANY_CAST];
+    uint32_t g_dtypes[ROTA_MANY_ADAMW], half_dtypes[ROTA_MANY_ADAMW];
     rota_placement placement;
     rota_adamw_params adamw; /* with no count and no dtype */
     uint32_t to;
@@ -40,11 +42,9 @@ static bool meets(const many *m, const rota_access *accesses, uint32_t each) {
     return false;
 }
 
-static void add(many *m, uint64_t position, const rota_access *accesses, uint32_t each, uint32_t elements,
-                uint32_t dtype) {
+static void add(many *m, uint64_t position, const rota_access *accesses, uint32_t each, uint32_t elements) {
     m->positions[m->count] = position;
     m->elements[m->count] = elements;
-    m->dtypes[m->count] = dtype;
     memcpy(&m->accesses[(size_t)m->count * each], accesses, each * sizeof *accesses);
     m->count++;
 }
@@ -75,7 +75,8 @@ static rota_status end_adamw(rota_rewriter *rewriter, many *m) {
     rota_cuda_many_adamw_params params = {.all = m->adamw, .tensors = m->count};
     for (uint32_t i = 0; i < m->count; i++) {
         params.count[i] = m->elements[i];
-        params.g_dtype[i] = m->dtypes[i];
+        params.g_dtype[i] = m->g_dtypes[i];
+        params.half_dtype[i] = m->half_dtypes[i];
     }
     return end(rewriter, m, &rota_cuda_many_adamw, ROTA_MANY_ADAMW_EACH, G, &params);
 }
@@ -84,8 +85,7 @@ static bool is_adamw(const rota_node_view *view) {
     if (view->kernel != &rota_kernel_adamw || view->ordered) return false;
     for (uint32_t b = 0; b < view->binding_count; b++)
         if (view->bindings[b].slot.index != ROTA_SLOT_CONSTANT.index) return false;
-    const rota_adamw_params *p = view->params;
-    return p->flags & ROTA_UPDATE_RATES && !(p->flags & ROTA_UPDATE_HALF);
+    return ((const rota_adamw_params *)view->params)->flags & ROTA_UPDATE_RATES;
 }
 
 static rota_status take_adamw(rota_rewriter *rewriter, many *m, uint64_t position,
@@ -98,6 +98,7 @@ static rota_status take_adamw(rota_rewriter *rewriter, many *m, uint64_t positio
     memcpy(accesses, view->accesses, sizeof accesses);
     common = own;
     common.count = common.g_dtype = common.half_dtype = common.step = 0;
+    common.flags &= ~(uint32_t)ROTA_UPDATE_HALF;
     common.lr = 0.0f;
     if (m->count == ROTA_MANY_ADAMW || (m->count && (memcmp(&common, &m->adamw, sizeof common) != 0 ||
                                                      meets(m, accesses, ROTA_MANY_ADAMW_EACH) ||
@@ -108,7 +109,9 @@ static rota_status take_adamw(rota_rewriter *rewriter, many *m, uint64_t positio
         m->placement = placement;
         m->name = name;
     }
-    add(m, position, accesses, ROTA_MANY_ADAMW_EACH, own.count, own.g_dtype);
+    m->g_dtypes[m->count] = own.g_dtype;
+    m->half_dtypes[m->count] = own.flags & ROTA_UPDATE_HALF ? own.half_dtype : ROTA_F32;
+    add(m, position, accesses, ROTA_MANY_ADAMW_EACH, own.count);
     return ROTA_OK;
 }
 
@@ -151,7 +154,7 @@ static rota_status take_cast(rota_rewriter *rewriter, many *m, uint64_t position
         m->placement = placement;
         m->name = name;
     }
-    add(m, position, accesses, ROTA_MANY_CAST_EACH, p.count, p.to);
+    add(m, position, accesses, ROTA_MANY_CAST_EACH, p.count);
     return ROTA_OK;
 }
 

@@ -24,8 +24,8 @@ ROTA_KERNEL(many_adamw, ROTA_MANY_ADAMW *ROTA_MANY_ADAMW_EACH, rota_cuda_many_ad
                         (block * ROTA_CUDA_THREADS + threadIdx.x) * EACH,
                         p.count[t],
                         p.g_dtype[t],
-                        p.all.flags,
-                        0};
+                        p.all.flags | (p.half_dtype[t] == DTYPE_F32 ? 0u : ROTA_UPDATE_HALF),
+                        p.half_dtype[t]};
     adamw_of(args, of, p.all, 0.0f, 0);
 }
 

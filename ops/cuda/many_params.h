@@ -5,15 +5,16 @@
 #include "ops/kernel_params.h"
 
 /* Tensors of a node, by how many operands each has of those that a kernel may have. */
-#define ROTA_MANY_ADAMW_EACH 5u
+#define ROTA_MANY_ADAMW_EACH 6u
 #define ROTA_MANY_ADAMW 4u
 #define ROTA_MANY_CAST_EACH 2u
 #define ROTA_MANY_CAST 12u
 
 typedef struct rota_cuda_many_adamw_params {
-    rota_adamw_params all; /* with RATES and without HALF; count and g_dtype are each tensor's */
+    /* With RATES and without HALF; count and the dtypes are each tensor's. half_dtype: f32 where there is no half. */
+    rota_adamw_params all;
     uint32_t tensors;
-    uint32_t count[ROTA_MANY_ADAMW], g_dtype[ROTA_MANY_ADAMW];
+    uint32_t count[ROTA_MANY_ADAMW], g_dtype[ROTA_MANY_ADAMW], half_dtype[ROTA_MANY_ADAMW];
 } rota_cuda_many_adamw_params;
 
 typedef struct rota_cuda_many_cast_params {

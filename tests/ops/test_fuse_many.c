@@ -11,7 +11,12 @@
 
 enum { TENSORS = 15, MOST = 40, MEMBERS = 4 };
 
-static uint32_t adamws, casts, tensors_updated, tensors_cast;
+static uint32_t adamws, casts, tensors_updated, tensors_cast, halves;
+
+/* Steps of some tensors also give what they come to in 16 bits. */
+static bool has_half(uint32_t t) {
+    return t % 3 == 1;
+}
 
 /* What the kernels of the CUDA image do, for the stand-in. */
 static rota_status many_adamw(const rota_kernel_call *call) {
@@ -22,6 +27,8 @@ static rota_status many_adamw(const rota_kernel_call *call) {
         void *const *of = &call->operands[(size_t)t * ROTA_MANY_ADAMW_EACH];
         float *w = of[0], *m = of[2], *v = of[3];
         const float *g = of[1], *rates = of[4];
+        uint16_t *half = p->half_dtype[t] == ROTA_F32 ? NULL : of[5];
+        halves += half != NULL;
         for (uint32_t i = 0; i < p->count[t]; i++) {
             const float d = g[i] * rates[0];
             m[i] = p->all.beta1 * m[i] + (1 - p->all.beta1) * d;
@@ -29,6 +36,7 @@ static rota_status many_adamw(const rota_kernel_call *call) {
             w[i] = w[i] * (1 - rates[1] * p->all.weight_decay) -
                    rates[1] / (1 - powf(p->all.beta1, rates[2])) * m[i] /
                        (sqrtf(v[i] / (1 - powf(p->all.beta2, rates[2]))) + p->all.eps);
+            if (half) half[i] = ops_stub_to_bf16(w[i]);
         }
     }
     return ROTA_OK;
@@ -47,11 +55,12 @@ static rota_status many_cast(const rota_kernel_call *call) {
 
 typedef struct values {
     float weight[TENSORS][MOST], narrow[TENSORS][MOST];
+    uint16_t half[TENSORS][MOST];
 } values;
 
 /* In a graph of others the steps have different decays, and a sum stands between conversions of transient memory. */
 static void record(rota_tape *tape, bool others, rota_tensor in[TENSORS][MEMBERS], rota_tensor rates,
-                   rota_tensor out[2][TENSORS]) {
+                   rota_tensor out[3][TENSORS]) {
     rota_tensor state[TENSORS][3], narrow, wide;
     for (uint64_t t = 0; t < TENSORS; t++) {
         const uint64_t shape[] = {MOST - t};
@@ -60,6 +69,8 @@ static void record(rota_tape *tape, bool others, rota_tensor in[TENSORS][MEMBERS
         for (int k = 0; k < 3; k++) assert_ok(rota_op_copy(tape, in[t][k == 0 ? 0 : k + 1], &state[t][k]));
         for (int k = 0; k < 2; k++)
             assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_OUTPUT, NULL, ROTA_F32, 1, shape, &out[k][t]));
+        assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_OUTPUT, NULL, ROTA_BF16, 1, shape, &out[2][t]));
+        if (!has_half((uint32_t)t)) assert_ok(rota_op_fill_into(tape, out[2][t], 0));
         wide = in[t][0];
         if (others) assert_ok(rota_op_exp(tape, wide, &wide));
         assert_ok(rota_op_cast(tape, wide, ROTA_BF16, &narrow));
@@ -67,10 +78,11 @@ static void record(rota_tape *tape, bool others, rota_tensor in[TENSORS][MEMBERS
         assert_ok(rota_op_copy_into(tape, wide, out[1][t]));
     }
     for (uint32_t t = 0; t < TENSORS; t++)
-        assert_ok(rota_op_adamw(
-            tape, state[t][0], in[t][1], state[t][1], state[t][2],
-            &ROTA_ADAMW(.lr = ROTA_CONSTANT(1), .step = ROTA_CONSTANT(1), .beta1 = 0.9f, .beta2 = 0.99f,
-                        .eps = 1e-8f, .weight_decay = others ? 0.01f * (float)t : 0.1f, .factor = rates)));
+        assert_ok(rota_op_adamw(tape, state[t][0], in[t][1], state[t][1], state[t][2],
+                                &ROTA_ADAMW(.lr = ROTA_CONSTANT(1), .step = ROTA_CONSTANT(1), .beta1 = 0.9f,
+                                            .beta2 = 0.99f, .eps = 1e-8f,
+                                            .weight_decay = others ? 0.01f * (float)t : 0.1f, .factor = rates,
+                                            .half = has_half(t) ? out[2][t] : ROTA_TENSOR_NONE)));
     for (uint32_t t = 0; t < TENSORS; t++) assert_ok(rota_op_copy_into(tape, state[t][0], out[0][t]));
 }
 
@@ -78,7 +90,7 @@ static void run(const ops_stub *stub, rota_device *device, bool others, values *
     static float data[MEMBERS][TENSORS][MOST];
     static const float given[3] = {0.5f, 0.01f, 3.0f};
     ops_stub_graph g;
-    rota_tensor in[TENSORS][MEMBERS], rates, go[2][TENSORS];
+    rota_tensor in[TENSORS][MEMBERS], rates, go[3][TENSORS];
     for (int k = 0; k < MEMBERS; k++)
         for (uint32_t t = 0; t < TENSORS; t++)
             for (uint32_t i = 0; i < MOST; i++)
@@ -94,6 +106,7 @@ static void run(const ops_stub *stub, rota_device *device, bool others, values *
                 rota_args_set_input(g.args, in[t][k].buffer, data[k][t], UINT64_C(4) * (MOST - t), false));
         assert_ok(rota_args_set_output(g.args, go[0][t].buffer, out->weight[t], UINT64_C(4) * (MOST - t)));
         assert_ok(rota_args_set_output(g.args, go[1][t].buffer, out->narrow[t], UINT64_C(4) * (MOST - t)));
+        assert_ok(rota_args_set_output(g.args, go[2][t].buffer, out->half[t], UINT64_C(2) * (MOST - t)));
     }
     (void)ops_stub_replay(&g);
 }
@@ -114,11 +127,12 @@ static void small_nodes_are_one(void **state) {
     ops_stub stub;
     if (!ops_stub_open(&stub, many, 2)) return;
     for (int others = 0; others < 2; others++) {
-        adamws = casts = tensors_updated = tensors_cast = 0;
+        adamws = casts = tensors_updated = tensors_cast = halves = 0;
         run(&stub, stub.cpu, others, &beside);
         run(&stub, stub.cuda, others, &is);
         assert_int_equal(adamws, others ? 0 : (TENSORS + ROTA_MANY_ADAMW - 1) / ROTA_MANY_ADAMW);
         assert_int_equal(tensors_updated, others ? 0 : TENSORS);
+        assert_int_equal(halves, others ? 0 : TENSORS / 3);
         assert_int_equal(casts, others ? 0 : (TENSORS + ROTA_MANY_CAST - 1) / ROTA_MANY_CAST);
         assert_int_equal(tensors_cast, others ? 0 : TENSORS);
         for (uint32_t t = 0; t < TENSORS; t++)
@@ -126,6 +140,7 @@ static void small_nodes_are_one(void **state) {
                 assert_true(fabsf(is.weight[t][i] - beside.weight[t][i]) < 1e-5f);
                 assert_true(fabsf(is.narrow[t][i] - beside.narrow[t][i]) <=
                             0.01f * fabsf(beside.narrow[t][i]));
+                assert_int_equal(is.half[t][i], has_half(t) ? ops_stub_to_bf16(is.weight[t][i]) : 0);
             }
     }
     ops_stub_close(&stub);
