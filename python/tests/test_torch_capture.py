@@ -67,7 +67,7 @@ def run_steps(name: str, optimizer_of: Callable[[Any], Any], captured: bool, ste
         losses.append(float(result["loss"].detach()))
     if captured:
         assert isinstance(called, rota.torch.Captured) and len(called.plans) == 1
-        assert all(plan is not None for plan, _ in called.plans.values())
+        assert all(made.segment is not None for made in called.plans.values())
     return losses, model.state_dict()
 
 
@@ -166,7 +166,7 @@ def test_capture_scales_a_loss() -> None:
         got = [float(called(scale, 1 / scale, *batch).detach()) for scale in [1024.0, 2048.0, 4096.0, 512.0, 65536.0]]
         if captured:
             assert isinstance(called, rota.torch.Captured) and len(called.plans) == 1
-            assert all(plan is not None for plan, _ in called.plans.values())
+            assert all(made.segment is not None for made in called.plans.values())
         return got, model.state_dict()
 
     (expected, state), (got, other) = losses(False), losses(True)
@@ -193,7 +193,7 @@ def test_capture_of_an_lstm() -> None:
         got = [float(called(x).detach()) for _ in range(4)]
         if captured:
             assert isinstance(called, rota.torch.Captured)
-            assert all(plan is not None for plan, _ in called.plans.values())
+            assert all(made.segment is not None for made in called.plans.values())
         return got
 
     assert losses(True) == pytest.approx(losses(False), rel=1e-5)
@@ -285,7 +285,7 @@ def test_capture_of_what_a_step_makes_and_changes() -> None:
         expected = step(one)(X + i)
         torch.manual_seed(1)
         torch.testing.assert_close(called(X + i), expected, rtol=1e-4, atol=1e-5)
-    assert all(plan is not None for plan, _ in called.plans.values())
+    assert all(made.segment is not None for made in called.plans.values())
 
 
 def expect_alike(called: Callable[[Any], Any], expected: Callable[[Any], Any], times: int) -> None:
@@ -372,7 +372,7 @@ def plans_of(called: Any) -> list[bool]:
     """Whether each is one; nothing of a step that is not captured."""
     if not isinstance(called, rota.torch.Captured):
         return []
-    return [segment is not None for segment, _ in called.plans.values()]
+    return [made.segment is not None for made in called.plans.values()]
 
 
 @pytest.mark.parametrize("rows", [(4, 4, 7, 4), (4, 4, 7, 4, 7, 4)])
@@ -479,4 +479,4 @@ def test_no_other_thread_is_traced() -> None:
         captured(torch.ones(2, 4))
     assert told == [False]
     assert not torch.compiler.is_compiling()
-    assert all(segment is not None for segment, _ in captured.plans.values())
+    assert all(made.segment is not None for made in captured.plans.values())

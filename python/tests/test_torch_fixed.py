@@ -105,7 +105,7 @@ def captured_losses(kind: str, name: str, captured: bool, bf16: bool) -> tuple[l
         schedule.step()
     if captured:
         assert isinstance(called, rota.torch.Captured) and len(called.plans) == 1
-        assert all(plan is not None for plan, _ in called.plans.values())
+        assert all(made.segment is not None for made in called.plans.values())
     return losses, model.state_dict()
 
 

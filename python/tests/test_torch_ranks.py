@@ -95,7 +95,7 @@ def train(training: Training, communicator: rota.Communicator) -> tuple[list[flo
         loss, norm = step(x, y)
         losses.append(float(loss))
         norms.append(float(norm))
-    assert all(segment is not None for segment, _ in step.plans.values()) and len(step.plans) == 1
+    assert all(made.segment is not None for made in step.plans.values()) and len(step.plans) == 1
     return losses, norms
 
 
@@ -165,7 +165,7 @@ def test_a_step_that_is_no_plan_is_reduced(worlds: list[rota.Communicator]) -> N
 
         captured = rota.torch.capture(step, modules=[of.model], optimizers=[of.optimizer], communicator=worlds[rank])
         results = [captured(*(part_of(one, rank, 2) for one in batch(i))) for i in range(STEPS)]
-        assert [segment for segment, _ in captured.plans.values()] == [None]
+        assert [made.segment for made in captured.plans.values()] == [None]
         return [loss for loss, _ in results], [norm for _, norm in results]
 
     check("clipped", on_each(2, run), [training.model.state_dict() for training in trainings])
@@ -189,7 +189,7 @@ def test_what_is_not_finite_on_one_rank_is_skipped_on_all(worlds: list[rota.Comm
             x, y = (part_of(one, rank, 2) for one in batch(i))
             captured(x, y * float("inf") if (i, rank) == (2, 1) else y)
             scales.append(of.scaler.get_scale())
-        assert all(segment is not None for segment, _ in captured.plans.values())
+        assert all(made.segment is not None for made in captured.plans.values())
         return scales
 
     assert on_each(2, run) == [[1024.0, 1024.0, 512.0, 512.0]] * 2

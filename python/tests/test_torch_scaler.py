@@ -49,7 +49,7 @@ def run_steps(
         scales.append(scaler.get_scale())
     if captured:
         assert isinstance(called, rota.torch.Captured) and len(called.plans) == 1
-        assert all(plan is not None for plan, _ in called.plans.values())
+        assert all(made.segment is not None for made in called.plans.values())
     state = {name: value.clone() for name, value in model.state_dict().items()}
     counts = [value for of in optimizer.state.values() for name, value in of.items() if name == "step"]
     return losses, scales, (state, [float(count) for count in counts])

@@ -398,7 +398,7 @@ def losses_of(
 
     run = rota.torch.capture(step) if captured else step
     losses = [float(run(*batches(i)).detach()) for i in range(steps)]
-    if isinstance(run, rota.torch.Captured) and any(plan is None for plan, _ in run.plans.values()):
+    if isinstance(run, rota.torch.Captured) and any(made.segment is None for made in run.plans.values()):
         raise RuntimeError("the step is no plan: it ran eagerly")
     return losses
 

@@ -24,9 +24,20 @@ def rates_of(steps: Sequence[Any], lr: Any) -> Any:
 
 
 def update(
-    p: Any, g: Any, m: Any, v: Any, rates: Any, beta1: float, beta2: float, eps: float, decay: float, coupled: bool
+    p: Any,
+    g: Any,
+    m: Any,
+    v: Any,
+    rates: Any,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    decay: float,
+    coupled: bool,
+    half: Any = None,
 ) -> None:
-    """A step of p and its moments by a gradient; `coupled`: Adam's weight decay, which is a part of that."""
+    """A step of p and its moments by a gradient; `coupled`: Adam's weight decay, which is a part of that; `half`: what
+    p has then in 16 bits."""
     _, lr, step = rates.unbind()
     g = g.to(p.dtype)
     if coupled:
@@ -36,6 +47,8 @@ def update(
     m.lerp_(g, 1 - beta1)
     v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
     p.sub_(lr / (1 - beta1**step) * m / ((v / (1 - beta2**step)).sqrt() + eps))
+    if half is not None:
+        half.copy_(p)
 
 
 RATES = define(
@@ -43,7 +56,7 @@ RATES = define(
 )
 ADAMW = define(
     "adamw(Tensor(a!) p, Tensor g, Tensor(b!) m, Tensor(c!) v, Tensor rates, float beta1, float beta2, float eps,"
-    " float decay, bool coupled) -> ()",
+    " float decay, bool coupled, Tensor(d!)? half=None) -> ()",
     update,
     lambda *given: None,
 )
@@ -66,11 +79,13 @@ def adamw(
     eps: float,
     decay: float,
     coupled: bool,
+    half: Any = None,
 ) -> None:
     gradient, given = s.read(g), s.read(rates)
     values, mean, square = (s.write(one) for one in (p, m, v))
+    narrow = None if half is None else s.write(half)
     never = ops.Constant(1)  # the rates are in memory
-    ops.adamw(values, gradient, mean, square, never, never, beta1, beta2, eps, decay, given, None, coupled)
+    ops.adamw(values, gradient, mean, square, never, never, beta1, beta2, eps, decay, given, narrow, coupled)
 
 
 # ---- Finding them ----

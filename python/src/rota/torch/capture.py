@@ -7,17 +7,18 @@ import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._C._dynamo.guards import TensorGuards
+from torch.autograd.graph import increment_version
 from torch.utils import _pytree as pytree
 
 from .._rota import Communicator, Device, Tensor
 from ..errors import InvalidArgument
 from .decompositions import decompositions, unrolled
-from . import scaler as amp
-from .devices import CPU, adopted, can_be_adopted, device, range_of, tensor_in, words_of
+from . import casts, scaler as amp
+from .devices import CPU, adopted, device, range_of
 from .fixed import FixedSegment, current
 from .layouts import turn
 from .lower import LOWERED
@@ -25,6 +26,7 @@ from .pairs import is_impure, pair
 from .program import FIXED, elsewhere, is_host, staying
 from .ranks import put_together, reducing
 from .segment import Segment, signature_of
+from .state import State, Uncapturable, memory_of
 
 LOG = logging.getLogger("rota.torch")
 
@@ -35,10 +37,6 @@ PLANS_MAX = 16
 # PyTorch traces in one thread of a process at a time. Steps that run as they are meanwhile, and may wait for one
 # another as ranks, are not kept.
 tracing = threading.Lock()
-
-
-class Uncapturable(Exception):
-    """Why a step is no plan; it runs eagerly."""
 
 
 class OfThread:
@@ -59,78 +57,6 @@ def found_in(step: Callable[..., Any], kind: type) -> list[Any]:
     values = [*variables.nonlocals.values(), *variables.globals.values(), getattr(function, "__self__", None)]
     found = {id(value): value for value in values if isinstance(value, kind)}
     return list(found.values())
-
-
-class State:
-    """A tensor that lives across steps: its memory is a tensor's of the device, which plans write to. Where it can't
-    be, the elements are moved into memory of the device's, which PyTorch's tensor then is a view of."""
-
-    def __init__(self, real: Any, device: Device | None) -> None:
-        """On a device; none: on that which PyTorch's tensors on the CPU have."""
-        self.real, self.device = real, device
-        self.tensor: Tensor | None = None
-        self.memory: Any = None
-
-    def is_there(self) -> bool:
-        """Whether plans that have the tensor write where PyTorch's has its elements."""
-        return self.tensor is not None and memory_of(self.real) == self.memory
-
-    def adopt(self, home: Any) -> Tensor:
-        if self.tensor is None or not self.is_there():
-            real = self.real
-            if not has_each_once(real) or real.device != home or real.numel() == 0:
-                raise Uncapturable(
-                    f"a tensor of the state is {real.dtype} {tuple(real.shape)} by {real.stride()} on {real.device}: "
-                    f"expected one on {home} that has elements, each once and without gaps"
-                )
-            if home.type in FIXED or self.device is not None or not real.is_contiguous():
-                self.tensor = self._adopt_on(self.device or device(home))
-            else:
-                self.tensor = adopted(self.real)
-                if self.tensor is None:
-                    self.tensor = self._move()
-            self.memory = memory_of(self.real)
-        return self.tensor
-
-    def _adopt_on(self, on: Device) -> Tensor:
-        real, flat = self.real, in_memory_order(self.real)
-        if not can_be_adopted(flat):
-            if on.id == "cpu":
-                return self._move(on)
-            moved = words_of(flat.clone())
-            storage = moved.untyped_storage()
-            real.data = torch.empty(0, dtype=real.dtype, device=real.device).set_(storage, 0, real.shape, real.stride())
-            return on.adopt(moved, name="state")
-        return on.adopt(words_of(flat), name="state")
-
-    def _move(self, on: Device | None = None) -> Tensor:
-        real = self.real
-        tensor = (on or device()).tensor(words_of(in_memory_order(real)), name="state")
-        words = torch.from_dlpack(tensor, copy=False)
-        with torch.no_grad():
-            real.data = tensor_in(words, real)
-        return tensor
-
-
-def has_each_once(real: Any) -> bool:
-    """Whether its elements lie next to one another, in whichever order of its axes."""
-    if real.layout is not torch.strided:
-        return False
-    expected = 1
-    for stride, extent in sorted(zip(real.stride(), real.shape, strict=True)):
-        if extent > 1 and stride != expected:
-            return False
-        expected *= extent
-    return True
-
-
-def in_memory_order(real: Any) -> Any:
-    """All of such a tensor's elements as they lie, with one axis."""
-    return real.detach().as_strided((real.numel(),), (1,), real.storage_offset())
-
-
-def memory_of(real: Any) -> tuple[Any, ...]:
-    return real.data_ptr(), real.shape, real.stride()
 
 
 # Of a module's table that is empty, as most are.
@@ -198,12 +124,16 @@ class Captured:
         optimizers: Sequence[Any],
         scalers: Sequence[Any],
         communicator: Communicator | None = None,
+        keep_casts: bool = False,
     ) -> None:
         self.step, self.modules, self.optimizers, self.communicator = step, modules, optimizers, communicator
+        self.keep_casts = keep_casts
+        self.casts: dict[Any, casts.Cast] = {}  # of all plans, by what they are of
+        self.stream: Any = None  # that of the last call with such
         self.scalers = [scaler for scaler in scalers if scaler.is_enabled()]
         self.mutex = threading.Lock()
         self.states: dict[int, State] = {}
-        self.plans: dict[Any, tuple[Segment | None, Any]] = {}
+        self.plans: dict[Any, Made] = {}
         self.seen: Seen | None = None
         self.numbers: dict[Any, int] = {}  # of what was seen, so that plans are found by that
         self.count = itertools.count()
@@ -255,7 +185,7 @@ class Captured:
         # A plan that clears the gradients does so whether there are any or not.
         clears = any(parameter.grad is not None for parameter in seen.parameters)
         made = self.plans.get((key, True)) or (None if clears else self.plans.get((key, False)))
-        if made is not None and made[0] is not None and not seen.is_adopted(self.states):
+        if made is not None and made.segment is not None and not seen.is_adopted(self.states):
             self.plans.clear()  # they have memory that somebody has put another in the place of
             made = None
         if made is None:
@@ -264,15 +194,29 @@ class Captured:
             with tracing:
                 made = self._compile(leaves, spec, seen.tensors, rates, inputs, clears)
             self.plans[key, clears] = made
-        segment, results = made
-        if segment is None:
+        if made.segment is None:
             return self._step(args, kwargs)
         for parameter in seen.parameters:
             parameter.grad = None
-        values = segment.run([*seen.tensors, *rates, *inputs])
+        if made.casts:
+            self._come_after(seen.home)
+            casts.refresh(made.casts)
+        values = made.segment.run([*seen.tensors, *rates, *inputs, *(cast.tensor for cast in made.casts)])
         assert values is not None  # it lends nothing
-        flat = [value.value if isinstance(value, Known) else values[value] for value in results[0]]
-        return pytree.tree_unflatten(flat, results[1])
+        increment_version(seen.parameters)
+        for cast in made.casts:
+            cast.is_written()
+        flat = [value.value if isinstance(value, Known) else values[value] for value in made.results]
+        return pytree.tree_unflatten(flat, made.spec)
+
+    def _come_after(self, home: Any) -> None:
+        """Has this thread's stream wait for that of the last call, which casts are written after."""
+        if home.type != "cuda":
+            return
+        stream = torch.cuda.current_stream(home)
+        if self.stream is not None and self.stream != stream:
+            stream.wait_stream(self.stream)
+        self.stream = stream
 
     def _look(self) -> "Seen":
         """What the step refers to: as the call before saw it, if all of that is as it was."""
@@ -375,10 +319,11 @@ class Captured:
         rates: Sequence[Any],
         inputs: Sequence[Any],
         clears: bool,
-    ) -> tuple[Segment | None, Any]:
+    ) -> "Made":
         try:
             grads = {id(p): p.grad for p in self._parameters() if p.grad is not None} if clears else {}
             module, results = self._trace(leaves, spec, tensors, rates, inputs, grads)
+            kept = self._kept(module, tensors)
             nodes = list(module.graph.nodes)
             placeholders = [node for node in nodes if node.op == "placeholder"]
             (output,) = [node for node in nodes if node.op == "output"]
@@ -392,15 +337,33 @@ class Captured:
                 raise Uncapturable("tensors of the state have memory together")
             with current(home):
                 states = dict(enumerate(self._adopt(tensors, home)))
+                first = len(placeholders) - len(kept)
+                states |= {first + i: cast.adopt(home) for i, cast in enumerate(kept)}
             shared = [False] * len(placeholders)
-            values = [*tensors, *rates, *inputs]
+            values = [*tensors, *rates, *inputs, *(cast.tensor for cast in kept)]
             what = (body, placeholders, output.args[0], Attributes(module), values, LOWERED, "step", shared, states)
             on = self._device(home)
             segment = FixedSegment(home, on, *what) if home.type in FIXED else Segment(on, *what)
         except Exception as error:  # whatever it is, PyTorch can run the step
             LOG.warning("the step runs eagerly: %s: %s", type(error).__name__, error, exc_info=True)
-            return None, None
-        return segment, results
+            return Made(None, [], None, [])
+        return Made(segment, results[0], results[1], kept)
+
+    def _kept(self, module: Any, tensors: Sequence[Any]) -> list[casts.Cast]:
+        """What a graph, which has placeholders for them from now on, keeps of parameters from step to step."""
+        if not self.keep_casts:
+            return []
+        there = {id(one) for one in tensors}
+        self.casts = {key: cast for key, cast in self.casts.items() if id(cast.parameter) in there}
+        are_parameters = [isinstance(one, torch.nn.Parameter) and not one.is_inference() for one in tensors]
+        on = None if self.communicator is None else self.communicator.device
+        found = []
+        for position, dtype, rows in casts.keep(module, are_parameters):
+            key = (id(tensors[position]), dtype, rows)
+            if key not in self.casts:
+                self.casts[key] = casts.Cast(tensors[position], dtype, rows, on)
+            found.append(self.casts[key])
+        return found
 
     def _trace(
         self,
@@ -516,6 +479,15 @@ def is_fusable(optimizer: Any, group: dict[str, Any]) -> bool:
     return adam and all(parameter.dtype is torch.float32 for parameter in group["params"])
 
 
+class Made(NamedTuple):
+    """A step's plan, none where it runs as it is, how its results are made, and what it keeps of parameters."""
+
+    segment: Segment | None
+    results: list[Any]
+    spec: Any
+    casts: list[casts.Cast]
+
+
 class Known:
     """A result of a step that is no tensor."""
 
@@ -552,6 +524,7 @@ def capture(
     optimizers: Sequence[Any] | None = None,
     scalers: Sequence[Any] | None = None,
     communicator: Communicator | None = None,
+    keep_casts: bool = False,
 ) -> Captured:
     """A function that does a training step, as one plan from its second call on.
 
@@ -574,10 +547,18 @@ def capture(
     torch.nn.parallel.DistributedDataParallel. They are reduced in the plan, beside the rest of the backward pass. All
     ranks begin with the same parameters and do the same steps; losses and buffers stay a rank's own. Steps that run as
     they are are reduced, too, one gradient after the other. Raises InvalidArgument where the device is another.
+
+    `keep_casts`: parameters of f32 that the step converts to 16 bits, as autocast does, are kept in those from one step
+    to the next, which takes the memory of them; an AdamW or Adam writes both. Results are the same to the bit, as long
+    as whoever else changes a parameter does so as PyTorch counts it (in place, by load_state_dict, an optimizer's
+    step, another captured step, another memory): the conversion is then made anew before the next step. Changes
+    through `parameter.data` or DLPack are not counted, and would be seen a step late.
     """
     of_modules = found_in(step, torch.nn.Module) if modules is None else list(modules)
     of_optimizers = found_in(step, torch.optim.Optimizer) if optimizers is None else list(optimizers)
     if not of_modules or not of_optimizers:
         raise InvalidArgument("the step refers to no module, or to no optimizer: give modules= and optimizers=")
     of_scalers = found_in(step, amp.GradScaler) if scalers is None else list(scalers)
-    return Captured(step, of_modules, of_optimizers, of_scalers, communicator)
+    if keep_casts:
+        casts.count_steps()
+    return Captured(step, of_modules, of_optimizers, of_scalers, communicator, keep_casts)
