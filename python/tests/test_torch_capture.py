@@ -100,7 +100,7 @@ def test_the_ops_where_no_plan_is() -> None:
             grad = torch.randn(7).to(torch.bfloat16)
             p.grad = grad.float()
             optimizer.step()
-            rates = adam.RATES([torch.tensor(float(step))], torch.tensor(0.01))
+            rates = adam.RATES([torch.tensor(float(step))], torch.tensor(0.01), torch.tensor(1.0))
             adam.ADAMW(values[0], grad, *values[1:], rates[0], 0.8, 0.9, 1e-6, 0.1, coupled)
             torch.testing.assert_close(values[0], p.detach())
 

@@ -203,6 +203,6 @@ def test_a_table_that_is_a_heads_weight(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_op_where_no_plan_is() -> None:
     p, half = torch.randn(7), torch.zeros(7, dtype=torch.bfloat16)
-    rates = adam.RATES([torch.tensor(1.0)], torch.tensor(0.01))
+    rates = adam.RATES([torch.tensor(1.0)], torch.tensor(0.01), torch.tensor(1.0))
     adam.ADAMW(p, torch.randn(7), torch.zeros(7), torch.zeros(7), rates[0], 0.8, 0.9, 1e-6, 0.1, False, half)
     assert torch.equal(half, p.to(torch.bfloat16))

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from .. import _rota as ops
+from .kernels import INTO
 from .lower import lowers
 from .nodes import value_of
 from .own import define
@@ -17,10 +18,15 @@ aten = torch.ops.aten
 # ---- The ops, as PyTorch has them: what they compute where no plan does ----
 
 
-def rates_of(steps: Sequence[Any], lr: Any) -> Any:
+def rates_of(steps: Sequence[Any], lr: Any, one: Any) -> Any:
     """A row for each count of steps: 1, which a gradient is multiplied by, the learning rate, and the count."""
-    counts = torch.stack(list(steps))
-    return torch.stack([torch.ones_like(counts), lr.expand(len(steps)), counts], 1)
+    return torch.stack([x for step in steps for x in (one, lr, step)]).view(len(steps), 3)
+
+
+def rates_into(out: Sequence[Any], steps: Sequence[Any], lr: Any, one: Any) -> bool:
+    """... by one kernel."""
+    torch.stack([x for step in steps for x in (one, lr, step)], out=out[0].view(3 * len(steps)))
+    return True
 
 
 def update(
@@ -52,8 +58,11 @@ def update(
 
 
 RATES = define(
-    "rates(Tensor[] steps, Tensor lr) -> Tensor", rates_of, lambda steps, lr: lr.new_empty(len(steps), 3)
+    "rates(Tensor[] steps, Tensor lr, Tensor one) -> Tensor",
+    rates_of,
+    lambda steps, lr, one: lr.new_empty(len(steps), 3),
 )
+INTO[RATES] = rates_into
 ADAMW = define(
     "adamw(Tensor(a!) p, Tensor g, Tensor(b!) m, Tensor(c!) v, Tensor rates, float beta1, float beta2, float eps,"
     " float decay, bool coupled, Tensor(d!)? half=None) -> ()",
@@ -93,7 +102,7 @@ def adamw(
 FUSED = {aten._fused_adamw_.tensor_lr: False, aten._fused_adam_.tensor_lr: True}  # whether weight decay is coupled
 
 # Counts of steps that are put side by side at once: a node has a bounded number of operands.
-COUNTS = 16
+COUNTS = 18
 
 
 def is_taken(node: Any) -> bool:
@@ -136,10 +145,13 @@ def put(graph: Any, insert: Callable[..., Any]) -> None:
     """Puts rota's op where it does the same, in place; `insert` makes a node before another."""
     for run in runs_of(graph):
         steps = [step for node in run for step in node.args[5]]
+        lr = run[0].kwargs["lr"]
+        like = {"dtype": torch.float32, "device": value_of(lr).device, "pin_memory": False}
+        one = insert(run[0], aten.full.default, ([], 1.0), like)  # made when the plan is
         rows: list[Any] = []
         for i in range(0, len(steps), COUNTS):
             part = steps[i : i + COUNTS]
-            rates = insert(run[0], RATES, (part, run[0].kwargs["lr"]))
+            rates = insert(run[0], RATES, (part, lr, one))
             rows += [insert(run[0], aten.select.int, (rates, 0, row)) for row in range(len(part))]
         given = iter(rows)
         for node in run:

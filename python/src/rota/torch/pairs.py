@@ -376,19 +376,19 @@ class Rewriting:
 
     def __init__(self, module: Any) -> None:
         self.module, self.graph = module, module.graph
+        self.mode = detect_fake_mode([one.meta.get("val") for one in self.graph.nodes if one.op == "placeholder"])
 
-    def insert(self, before: Any, target: Any, args: tuple[Any, ...]) -> Any:
+    def insert(self, before: Any, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
         """A call before a node, with what is said of that one."""
         with self.graph.inserting_before(before):
-            node = self.graph.call_function(target, args)
+            node = self.graph.call_function(target, args, kwargs)
         node.meta = {name: value for name, value in before.meta.items() if name not in ("val", "tensor_meta")}
         values = pytree.tree_map_only(torch.fx.Node, value_of, args)
         if target is operator.getitem:
             node.meta["val"] = values[0][values[1]]
         else:
-            mode = detect_fake_mode(pytree.tree_leaves(values))
-            with mode, torch.no_grad():
-                node.meta["val"] = target(*values)
+            with self.mode, torch.no_grad():
+                node.meta["val"] = target(*values, **(kwargs or {}))
         if isinstance(node.meta["val"], torch.Tensor):
             node.meta["tensor_meta"] = _extract_tensor_metadata(node.meta["val"])
         return node
