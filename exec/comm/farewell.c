@@ -119,6 +119,15 @@ static void name_silent(rota_messages *m) {
         add_to_cause(m, text);
         if (count > 8) add_to_cause(m, " and more");
     }
+    /* And what ended another one that did not give up itself, though what was under way here was no matter of that. */
+    for (uint32_t i = 0; i < m->base.size; i++) {
+        const rota_messages_farewell *heard = &m->end.heard[i];
+        if (i == m->base.rank || m->end.hears[i] || !heard->is_failure || heard->gave_up) continue;
+        if (strstr(m->end.cause, heard->cause)) break;
+        add_to_cause(m, "; ");
+        add_to_cause(m, heard->cause);
+        break;
+    }
     if (m->now.stood_ns) {
         (void)snprintf(text, sizeof text, "; rank %u itself stood still for %.1f s", m->base.rank,
                        (double)m->now.stood_ns * 1e-9);
