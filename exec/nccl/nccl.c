@@ -31,6 +31,9 @@
 #include "exec/nccl/caller.h"
 
 #ifdef ROTA_HAVE_CUDA
+#include <pthread.h>
+#include <sys/random.h>
+
 #include "exec/cuda/cuda_api.h"
 #include "exec/nccl/peers.h"
 
@@ -102,6 +105,22 @@ static void leave(const rota_nccl *n, CUstreamCaptureMode *outer) {
 
 /* ---- What a rank has ---- */
 
+static pthread_once_t process_once = PTHREAD_ONCE_INIT;
+static uint64_t process_random; /* 0: there is none */
+
+static void make_process_random(void) {
+    if (getrandom(&process_random, sizeof process_random, 0) != (ssize_t)sizeof process_random)
+        process_random = 0;
+}
+
+/* With the id in it, since what was forked has the same random bits. */
+static rota_status find_process(uint64_t *out_process) {
+    (void)pthread_once(&process_once, make_process_random);
+    if (!process_random) return rota_fail(ROTA_SYSTEM, "getrandom: no number for this process");
+    *out_process = process_random + (uint64_t)getpid() * UINT64_C(0x9E3779B97F4A7C15);
+    return ROTA_OK;
+}
+
 rota_status rota_nccl_look(uint32_t index, rota_nccl_about *out_about) {
     const rota_nccl_api *api;
     const rota_cuda_api *cu;
@@ -116,9 +135,8 @@ rota_status rota_nccl_look(uint32_t index, rota_nccl_about *out_about) {
     if (result != CUDA_SUCCESS) return rota_cuda_fail(cu, result, "cuDeviceGetUuid");
     out_about->version = (uint32_t)api->version;
     memcpy(out_about->device, uuid.bytes, sizeof out_about->device);
-    out_about->process = (uint32_t)getpid();
     out_about->index = index;
-    return ROTA_OK;
+    return find_process(&out_about->process);
 }
 
 rota_status rota_nccl_make_id(rota_nccl_id *out_id) {

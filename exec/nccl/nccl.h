@@ -14,9 +14,10 @@ typedef struct rota_nccl rota_nccl;
 
 /* What a rank has, for the others to compare. */
 typedef struct rota_nccl_about {
-    uint32_t version;        /* of its NCCL, which is to be one for all */
-    uint32_t process, index; /* its own; CUDA's, in it */
-    uint8_t device[16];      /* the GPU's UUID, which is to be another one for each */
+    uint64_t process;   /* a number of its process's alone: containers and hosts have processes of one id */
+    uint32_t version;   /* of its NCCL, which is to be one for all */
+    uint32_t index;     /* CUDA's, in the process */
+    uint8_t device[16]; /* the GPU's UUID, which is to be another one for each */
 } rota_nccl_about;
 
 /* Of CUDA device `index`. UNSUPPORTED: no NCCL here, or none that will do; no CUDA in this build. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "exec/nccl/nccl.h"
 #include "exec/smoke_kernel.h"
 #include "tests/ranks/device_cases.h"
 #include "tests/ranks/nccl_ranks.h"
@@ -499,7 +500,43 @@ static void libraries_that_will_not_do(void **state) {
     nccl_standin_stop();
 }
 
-int main(void) {
+/* In a process of its own: its id, and the number that tells it from others. */
+static int say_process(void) {
+    rota_nccl_about about;
+    cuda_stub_start(1, 1);
+    nccl_standin_start();
+    const rota_status status = rota_nccl_look(0, &about);
+    if (status == ROTA_OK) printf("%ld %llu\n", (long)getpid(), (unsigned long long)about.process);
+    cuda_stub_stop();
+    nccl_standin_stop();
+    return status != ROTA_OK;
+}
+
+/* As in two containers, whose first processes have one id: neither has the other's ranks. */
+static void processes_of_one_id(void **state) {
+    (void)state;
+    char path[512], command[640];
+    long ids[2] = {0};
+    unsigned long long numbers[2] = {0};
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    assert_true(length > 0);
+    path[length] = 0;
+    (void)snprintf(command, sizeof command, "unshare --pid --fork '%s' process 2>/dev/null", path);
+    for (uint32_t i = 0; i < 2; i++) {
+        char line[64] = "", *end;
+        FILE *said = popen(command, "r"); /* NOLINT(cert-env33-c): of this program */
+        assert_non_null(said);
+        const bool has_said = fgets(line, sizeof line, said) != NULL;
+        (void)pclose(said);
+        if (!has_said) skip(); /* no namespaces for this user */
+        ids[i] = strtol(line, &end, 10);
+        numbers[i] = strtoull(end, NULL, 10);
+    }
+    assert_int_equal(ids[0], ids[1]);
+    assert_true(numbers[0] != numbers[1]);
+}
+
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cases),
         cmocka_unit_test(cases_of_gpus_out_of_reach),
@@ -518,10 +555,12 @@ int main(void) {
         cmocka_unit_test(plans_that_outlive_it),
         cmocka_unit_test(closed_with_bytes_on_their_way),
         cmocka_unit_test(one_gpu_for_two),
+        cmocka_unit_test(processes_of_one_id),
         cmocka_unit_test(a_device_that_is_none),
         cmocka_unit_test(a_library_that_will_not_open),
         cmocka_unit_test(libraries_that_will_not_do),
     };
+    if (argc > 1 && strcmp(argv[1], "process") == 0) return say_process();
     if (!rota_smoke_kernel.cuda.image) {
         puts("skipped: this build has no CUDA images");
         return 77;
