@@ -31,8 +31,8 @@ typedef struct rota_rewrite_target {
     rota_exec_kind kind;
     uint32_t features;            /* rota_device_feature bits */
     const rota_cuda_target *cuda; /* of a CUDA device, else NULL; lives as long as the device is open */
-    /* 0; or what the plan's transients may take together, where they take more even if nodes run again: whatever
-     * takes less memory is worth its time. */
+    /* 0; or what the plan's transients may take together by its own limit, where they take more even if nodes run
+     * again: whatever takes less memory is worth its time. */
     uint64_t memory_limit_bytes;
 } rota_rewrite_target;
 #define ROTA_REWRITE_TARGET(...) ROTA_SIZED(rota_rewrite_target, __VA_ARGS__)

@@ -191,8 +191,10 @@ typedef struct attempts {
     uint64_t target; /* of this attempt */
     uint32_t left;   /* with this one */
     bool tells;      /* rewrites are told of the limit: they may choose what takes less and costs more */
-    uint64_t least;  /* bytes that one took */
-    char best[512];  /* what is to be said of that one */
+    bool
+        by_chance; /* the limit is what happened to be free: rewrites, which may change bits, are never told */
+    uint64_t least; /* bytes that one took */
+    char best[512]; /* what is to be said of that one */
 } attempts;
 
 /* Whether the arena keeps the limit. If not, and there may be a way: OK with a smaller target, *out_again
@@ -220,7 +222,7 @@ static rota_status judge_memory(const rota_compiler *c, attempts *a, bool *out_a
         return ROTA_OK;
     }
     /* Once more from the beginning, with rewrites that do what they can. */
-    if (!a->tells && c->graph->hook_count) {
+    if (!a->tells && !a->by_chance && c->graph->hook_count) {
         a->tells = *out_again = true;
         a->left = ATTEMPTS_MAX;
         a->target = a->limit;
@@ -271,11 +273,24 @@ static rota_status compile_once(rota_graph *graph, const rota_compile_options *o
 
 rota_status rota_plan_compile(rota_graph *graph, const rota_compile_options *options,
                               const rota_plan_devices *devices, rota_plan **out_plan) {
+    const uint64_t limit =
+        options->memory_limit_bytes ? options->memory_limit_bytes : graph->memory_limit_bytes;
     *out_plan = NULL;
-    attempts a = {.left = ATTEMPTS_MAX, .least = UINT64_MAX};
-    a.limit = options->memory_limit_bytes ? options->memory_limit_bytes : graph->memory_limit_bytes;
-    if (a.limit == UINT64_MAX) a.limit = 0;
+    attempts a = {.limit = limit == UINT64_MAX ? 0 : limit, .left = ATTEMPTS_MAX, .least = UINT64_MAX};
     a.target = a.limit;
+    while (!*out_plan) ROTA_TRY(compile_once(graph, options, devices, &a, out_plan));
+    return ROTA_OK;
+}
+
+rota_status rota_plan_compile_in(rota_graph *graph, const rota_compile_options *options,
+                                 const rota_plan_devices *devices, uint64_t free_bytes,
+                                 rota_plan **out_plan) {
+    attempts a = {.limit = free_bytes,
+                  .target = free_bytes,
+                  .left = ATTEMPTS_MAX,
+                  .least = UINT64_MAX,
+                  .by_chance = true};
+    *out_plan = NULL;
     while (!*out_plan) ROTA_TRY(compile_once(graph, options, devices, &a, out_plan));
     return ROTA_OK;
 }

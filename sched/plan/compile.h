@@ -17,6 +17,11 @@ bool rota_plan_is_automatic(const rota_graph *graph, const rota_compile_options 
 rota_status rota_plan_compile(rota_graph *graph, const rota_compile_options *options,
                               const rota_plan_devices *devices, rota_plan **out_plan);
 
+/* The same, where the transients may take so many bytes (not 0), which is what happened to be free, and not what the
+ * caller chose: nodes run again for it, which gives the same bits, but rewrites are not told. */
+rota_status rota_plan_compile_in(rota_graph *graph, const rota_compile_options *options,
+                                 const rota_plan_devices *devices, uint64_t free_bytes, rota_plan **out_plan);
+
 /* Frees the plan's host memory and drops its buffers and graph. */
 void rota_plan_destroy(rota_plan *plan);
 

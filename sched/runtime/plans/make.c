@@ -102,13 +102,15 @@ static rota_device_traits traits_of(rota_device *device) {
                                 .compute_units = exec->info.compute_units};
 }
 
-/* *out_limits: for another attempt, where the plan has no room within the runtime's memory limit; else none. */
+/* free_bytes: what the transients may take; 0: what the options say. *out_limits: for another attempt, where the plan
+ * has no room within the runtime's memory limit; else none. */
 static rota_status try_plan(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
-                            const rota_plan_devices *devices, rota_plan_limits *out_limits,
-                            rota_plan **out_plan) {
+                            const rota_plan_devices *devices, uint64_t free_bytes,
+                            rota_plan_limits *out_limits, rota_plan **out_plan) {
     rota_plan *plan;
     *out_limits = (rota_plan_limits){0};
-    ROTA_TRY(rota_plan_compile(graph, options, devices, &plan));
+    ROTA_TRY(free_bytes ? rota_plan_compile_in(graph, options, devices, free_bytes, &plan)
+                        : rota_plan_compile(graph, options, devices, &plan));
     plan->runtime = runtime;
     rota_plan_retain(plan->options.arena_of);
     const rota_status status = devices->count ? rota_executable_create(plan) : ROTA_OK;
@@ -126,18 +128,17 @@ static rota_status try_plan(rota_runtime *runtime, rota_graph *graph, const rota
 static rota_status make_plan(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
                              const rota_plan_devices *devices, rota_plan **out_plan) {
     rota_plan_limits limits, unused;
-    rota_status status = try_plan(runtime, graph, options, devices, &limits, out_plan);
+    rota_status status = try_plan(runtime, graph, options, devices, 0, &limits, out_plan);
     const uint64_t tried[] = {limits.with_spare, limits.all};
     char needed[ROTA_ERROR_MESSAGE_MAX / 2];
     bool any = false;
     for (uint32_t i = 0; i < 2 && status == ROTA_OUT_OF_MEMORY; i++) {
         if (!tried[i] || (i && tried[i] == tried[i - 1])) continue;
         rota_compile_options limited = *options;
-        limited.memory_limit_bytes = tried[i];
         limited.packing = ROTA_PACK_TIGHT; /* which is less costly */
         if (!any) (void)snprintf(needed, sizeof needed, "%s", rota_last_error());
         any = true;
-        status = try_plan(runtime, graph, &limited, devices, &unused, out_plan);
+        status = try_plan(runtime, graph, &limited, devices, tried[i], &unused, out_plan);
     }
     if (status != ROTA_OUT_OF_MEMORY || !any) return status;
     return rota_fail(status, "%s; %s", needed, rota_last_error());

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "sched/rewrite.h"
 #include "sched/testing.h"
 #include "tests/adversary/adversary.h"
 
@@ -269,6 +270,31 @@ static void is_packed_before_it_computes_again(void **state) {
     close_rig(&r);
 }
 
+static rota_status note_limit(void *user, rota_rewriter *rewriter) {
+    rota_rewrite_target target = ROTA_REWRITE_TARGET();
+    uint64_t *most = user;
+    ROTA_TRY(rota_rewriter_target(rewriter, &(rota_placement){0}, &target));
+    if (target.memory_limit_bytes > *most) *most = target.memory_limit_bytes;
+    return ROTA_OK;
+}
+
+/* Rewrites may change bits: they are told what a caller chose, and never what happened to be free. */
+static void rewrites_are_told_what_was_chosen(void **state) {
+    (void)state;
+    rig r;
+    rota_plan *plan;
+    uint64_t told = 0;
+    open_rig(&r, "cpu", OUT_BYTES + 2 * MIB);
+    rota_graph *graph = there_and_back(r.out, 0);
+    assert_ok(rota_graph_add_rewrite(graph, note_limit, &told));
+    assert_int_equal(compile(&r, graph, 0, NULL, &plan), ROTA_OUT_OF_MEMORY);
+    assert_int_equal(told, 0);
+    assert_int_equal(compile(&r, graph, 3 * MIB, NULL, &plan), ROTA_OUT_OF_MEMORY);
+    assert_int_equal(told, 3 * MIB);
+    rota_graph_release(graph);
+    close_rig(&r);
+}
+
 /* What another plan lends is all there is, where that is more than is free. */
 static void fits_into_what_is_lent(void **state) {
     (void)state;
@@ -294,6 +320,7 @@ int main(void) {
                                        cmocka_unit_test(limits_of_its_own_hold),
                                        cmocka_unit_test(out_of_reach_says_both),
                                        cmocka_unit_test(is_packed_before_it_computes_again),
+                                       cmocka_unit_test(rewrites_are_told_what_was_chosen),
                                        cmocka_unit_test(fits_into_what_is_lent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
