@@ -337,15 +337,16 @@ static int run_batches(const settings *s, const folder *f, const uint64_t *batch
 /* "4,32"; how many, or 0. */
 static uint32_t read_batches(const char *text, uint64_t *out) {
     uint32_t count = 0;
-    for (const char *at = text; count < BATCHES_MAX; at++) {
+    for (const char *cursor = text; count < BATCHES_MAX; cursor++) {
         char *end;
         errno = 0;
-        out[count++] = strtoull(at, &end, 10);
-        if (end == at || errno || *at < '0' || *at > '9' || !out[count - 1] || out[count - 1] > 1 << 20)
+        out[count++] = strtoull(cursor, &end, 10);
+        if (end == cursor || errno || *cursor < '0' || *cursor > '9' || !out[count - 1] ||
+            out[count - 1] > 1 << 20)
             return 0;
         if (!*end) return count;
         if (*end != ',') return 0;
-        at = end;
+        cursor = end;
     }
     return 0;
 }

@@ -207,8 +207,8 @@ static void reference_row(const matmul_shape *of, rota_dtype dtype, const void *
     const uint64_t from_a = batch * of_a.rows * of_a.stride, from_b = batch * of_b.rows * of_b.stride;
     memset(sums, 0, of->n * sizeof *sums);
     for (uint64_t i = 0; i < of->k; i++) {
-        const uint64_t at = of->transpose_a ? i * of_a.stride + row : row * of_a.stride + i;
-        const double left = element_get(a, dtype, from_a + at);
+        const uint64_t offset = of->transpose_a ? i * of_a.stride + row : row * of_a.stride + i;
+        const double left = element_get(a, dtype, from_a + offset);
         const uint64_t along = of->transpose_b ? of_b.stride : 1,
                        start = of->transpose_b ? i : i * of_b.stride;
         for (uint64_t j = 0; j < of->n; j++)

@@ -146,19 +146,19 @@ typedef struct measured {
 static rota_status measure(const world *w, bool timed, measured *m) {
     double us, unused;
     for (uint64_t r = 0; r < w->s->repeat + 2; r++) { /* two to warm up */
-        const uint64_t at = r < 2 ? 0 : r - 2;
+        const uint64_t i = r < 2 ? 0 : r - 2;
         const chain *large = &w->large[r % 2];
         if (timed) {
             ROTA_TRY(replay(large, &us));
-            ROTA_TRY(look(large, &unused, &m->copy_us[at]));
+            ROTA_TRY(look(large, &unused, &m->copy_us[i]));
             ROTA_TRY(check(w, large, &m->wrong));
         }
         ROTA_TRY(replay(&w->turns, &us));
         ROTA_TRY(check(w, &w->turns, &m->wrong));
         if (timed)
-            ROTA_TRY(look(&w->turns, &m->between_us[at], &unused));
+            ROTA_TRY(look(&w->turns, &m->between_us[i], &unused));
         else
-            m->turn_us[at] = us / (double)w->s->turns;
+            m->turn_us[i] = us / (double)w->s->turns;
     }
     return timed && w->s->trace ? rota_plan_write_trace(w->turns.plan, w->s->trace) : ROTA_OK;
 }
@@ -198,14 +198,14 @@ done:
 
 static bool raw_measure(const settings *s, raw_peer *raw, measured *m) {
     for (uint64_t r = 0; r < s->repeat + 2; r++) {
-        const uint64_t at = r < 2 ? 0 : r - 2;
+        const uint64_t i = r < 2 ? 0 : r - 2;
         const uint32_t word = (uint32_t)r + 7;
-        if (!raw_peer_copy(raw, word, &m->raw_copy_us[at])) return false;
+        if (!raw_peer_copy(raw, word, &m->raw_copy_us[i])) return false;
         if (!raw_peer_check(raw, word)) {
             fprintf(stderr, "raw CUDA: a copy brought other bytes\n");
             return false;
         }
-        if (!raw_peer_turns(raw, (uint32_t)s->turns, s->small_bytes, &m->raw_turn_us[at])) return false;
+        if (!raw_peer_turns(raw, (uint32_t)s->turns, s->small_bytes, &m->raw_turn_us[i])) return false;
     }
     return true;
 }

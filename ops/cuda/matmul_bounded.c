@@ -4,6 +4,7 @@
 #include "cuda/matmul_bounded.h"
 #include "ops/cuda/shapes.h"
 #include "ops/tensor.h"
+#include "ops/why.h"
 
 /* From here on the images were the faster in all that was measured on an H200, 1.35 times at 1024^3; at 768^3
  * they and the shaders were even (docs/measurements.md). */

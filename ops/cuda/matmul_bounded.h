@@ -3,7 +3,6 @@
 #ifndef ROTA_OPS_CUDA_MATMUL_BOUNDED_H
 #define ROTA_OPS_CUDA_MATMUL_BOUNDED_H
 
-#include "base/text_out.h"
 #include "graph/kernel.h"
 #include "ops/kernel_params.h"
 #include "ops/tensor.h"
@@ -15,11 +14,6 @@ const rota_kernel *rota_cuda_select_image_matmul_f16(const void *params, const u
                                                      uint32_t slot_mask, const rota_cuda_target *target);
 const rota_kernel *rota_cuda_select_image_matmul_bf16(const void *params, const uint64_t *operand_bytes,
                                                       uint32_t slot_mask, const rota_cuda_target *target);
-
-/* Says which of them a product takes there and why, for rota_plan_explain_kernel, and is true; or why none, in one
- * line, and is false. */
-bool rota_cuda_why_bounded(rota_text_out *out, const rota_matmul_params *params, rota_dtype dtype,
-                           uint32_t slot_mask, const rota_cuda_target *target);
 
 /* ... of attention and its gradients (attention_select.c): of 16-bit floats and at most 64 columns, from
  * compute capability 8.0 on. */

@@ -1,6 +1,5 @@
 /* The shaders of the matrix products on Vulkan, and which one a product of a given shape takes on a given
  * device. */
-#include "ops/cuda/matmul_bounded.h"
 #include "ops/vk/dispatch.h"
 
 #include "ops/vk/coopmat/matmul_khr_bf16.spv.h"
