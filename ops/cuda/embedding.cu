@@ -201,17 +201,111 @@ template <bool HALF, int W, typename A> ROTA_DEVICE void embedding_backward_bloc
     }
 }
 
+/* Where few rows are added to a large table, a block has some rows, and a share of its threads each: it looks at all
+ * of the index, and the first row of a class adds up those of that class, in order, and adds the sum to the table; the
+ * others have nothing to do. Nobody else touches that row of the table. */
+constexpr uint32_t OWN = ROTA_CUDA_EMBEDDING_ROWS, ACROSS = ROTA_CUDA_THREADS / OWN, LOOKED = ROTA_CUDA_THREADS * 4;
+static_assert(ACROSS % 32 == 0 && LOOKED / 32 == 32, "a row's threads are whole warps, and a lane has a word of hits");
+struct met_rows {
+    uint32_t hits[OWN][LOOKED / 32];
+};
+
+/* Adds to `total` the rows from `base` on that have a bit in the hits of `mine`, of which each lane has a word, in
+ * order; false: one of them comes before `mine`. */
+template <bool HALF, int W>
+ROTA_DEVICE bool add_met(const values<HALF> &dy, uint64_t dim, uint64_t base, uint64_t mine, uint32_t column,
+                         bool inside, bool whole, uint32_t word, pack<W> &total) {
+    constexpr int FLYING = W == 8 ? IN_FLIGHT : 2 * IN_FLIGHT;
+    uint32_t there = __ballot_sync(0xFFFFFFFFu, word != 0), hits = 0;
+    uint64_t first = base;
+    while (there != 0 || hits != 0) { /* several rows in flight, added in order */
+        pack<W> value[FLYING];
+        int found = 0;
+#pragma unroll
+        for (int k = 0; k < FLYING; k++) {
+            if (hits == 0) {
+                if (there == 0) continue;
+                const int of = __ffs(static_cast<int>(there)) - 1;
+                there &= there - 1;
+                first = base + 32 * of;
+                hits = __shfl_sync(0xFFFFFFFFu, word, of);
+            }
+            const uint64_t row = first + __ffs(static_cast<int>(hits)) - 1;
+            if (row < mine) return false;
+            if (inside) value[k] = dy.template load<W>(row * dim + column, whole);
+            hits &= hits - 1;
+            found++;
+        }
+#pragma unroll
+        for (int k = 0; k < FLYING; k++)
+            if (k < found) {
+#pragma unroll
+                for (int j = 0; j < W; j++) total.v[j] += value[k].v[j];
+            }
+    }
+    return true;
+}
+
+template <bool HALF, int W, typename A> ROTA_DEVICE void embedding_backward_rows(const A &args, met_rows &met) {
+    const rota_embedding_params &p = args.params;
+    const uint32_t *index = rota_operand<const uint32_t>(args, 1); /* a negative one is far outside */
+    const uint64_t parts = (static_cast<uint64_t>(p.dim) + ACROSS * W - 1) / (ACROSS * W), group = rota_group_index(),
+                   first = group / parts * OWN;
+    if (first >= p.rows) return;
+    const uint32_t own = threadIdx.x / ACROSS;
+    const uint64_t mine = first + own,
+                   column = (group % parts * ACROSS + threadIdx.x % ACROSS) * static_cast<uint64_t>(W);
+    uint32_t classes[OWN];
+#pragma unroll
+    for (uint32_t k = 0; k < OWN; k++) classes[k] = first + k < p.rows ? index[first + k] : 0xFFFFFFFFu;
+    const uint32_t row = (mine < p.rows ? index[mine] : 0xFFFFFFFFu) - p.first;
+    const values<HALF> dy(rota_operand<const void>(args, 0), 0, p.dtype);
+    const values<HALF> dtable(rota_operand<void>(args, 2), 0, p.dtype);
+    const bool inside = column < p.dim, whole = dy.aligned() && dtable.aligned(), whole_index = aligned16(index);
+    bool adds = row < p.classes;
+    pack<W> total = {};
+    for (uint64_t base = 0; base < p.rows; base += LOOKED) {
+        const uint4 given = load_index(index, base + threadIdx.x * 4, p.rows, whole_index);
+        if (threadIdx.x < OWN * (LOOKED / 32)) met.hits[threadIdx.x / 32][threadIdx.x % 32] = 0;
+        __syncthreads();
+#pragma unroll
+        for (uint32_t k = 0; k < OWN; k++) {
+            const uint32_t hits = (given.x == classes[k] ? 1u : 0u) | (given.y == classes[k] ? 2u : 0u) |
+                                  (given.z == classes[k] ? 4u : 0u) | (given.w == classes[k] ? 8u : 0u);
+            if (hits) atomicOr(&met.hits[k][threadIdx.x / 8], hits << threadIdx.x % 8 * 4); /* in any order */
+        }
+        __syncthreads();
+        if (adds)
+            adds = add_met<HALF, W>(dy, p.dim, base, mine, static_cast<uint32_t>(column), inside, whole,
+                                    met.hits[own][threadIdx.x % 32], total);
+        if (!__syncthreads_or(adds)) return;
+    }
+    if (!adds || !inside) return;
+    const uint64_t offset = static_cast<uint64_t>(row) * p.dim + column;
+    const pack<W> before = dtable.template load<W>(offset, whole);
+#pragma unroll
+    for (int j = 0; j < W; j++) total.v[j] = before.v[j] + total.v[j];
+    dtable.template store<W>(offset, total, whole);
+}
+
+template <bool HALF, int W, typename A> ROTA_DEVICE void embedding_backward_any(const A &args, void *room) {
+    if (rota_cuda_embedding_by_rows(&args.params))
+        embedding_backward_rows<HALF, W>(args, *static_cast<met_rows *>(room));
+    else
+        embedding_backward_block<HALF, W>(args, *static_cast<listed_rows<W> *>(room));
+}
+
 ROTA_KERNEL_BLOCKS(embedding_backward, 3, rota_embedding_params, ROTA_CUDA_THREADS, 3) {
     __shared__ __align__(16) unsigned char room[sizeof(listed_rows<8>)];
     if (args.params.dtype == DTYPE_F32) {
         if (args.params.dim % 4 == 0)
-            embedding_backward_block<false, 4>(args, *reinterpret_cast<listed_rows<4> *>(room));
+            embedding_backward_any<false, 4>(args, room);
         else
-            embedding_backward_block<false, 1>(args, *reinterpret_cast<listed_rows<1> *>(room));
+            embedding_backward_any<false, 1>(args, room);
     } else if (args.params.dim % 8 == 0)
-        embedding_backward_block<true, 8>(args, *reinterpret_cast<listed_rows<8> *>(room));
+        embedding_backward_any<true, 8>(args, room);
     else
-        embedding_backward_block<true, 1>(args, *reinterpret_cast<listed_rows<1> *>(room));
+        embedding_backward_any<true, 1>(args, room);
 }
 
 /* Integer and atomic. Rows outside are skipped. */

@@ -46,6 +46,9 @@ enum {
     ROTA_CUDA_MATMUL_BOUNDED_SHARED = 43 * 1024,
     /* Classes of a block of embedding_backward, at most. */
     ROTA_CUDA_EMBEDDING_CLASSES = 64,
+    /* ... or rows, where it has some of the rows, and the most rows for that: each block looks at all of them. */
+    ROTA_CUDA_EMBEDDING_ROWS = 4,
+    ROTA_CUDA_EMBEDDING_ROWS_MOST = 8192,
     /* Queries, or keys, of a block of attention, and its threads. */
     ROTA_CUDA_ATTENTION_ROWS = 64,
     ROTA_CUDA_ATTENTION_THREADS = 128,
@@ -80,8 +83,7 @@ ROTA_SHAPE_FN int rota_cuda_transposed_dim(const rota_copy_strided_params *p) {
     const int last = ROTA_KERNEL_DIMS - 1;
     if (p->y_stride[last] != 1 || p->x_stride[last] <= 1 || p->shape[last] < 2) return -1;
     for (int d = last - 1; d >= 0; d--)
-        if (p->x_stride[d] == 1 && p->shape[d] >= 2)
-            return p->shape[d] >= 8 || p->shape[last] >= 8 ? d : -1;
+        if (p->x_stride[d] == 1 && p->shape[d] >= 2) return p->shape[d] >= 8 || p->shape[last] >= 8 ? d : -1;
     return -1;
 }
 
@@ -92,7 +94,8 @@ typedef struct rota_cuda_tile {
 } rota_cuda_tile;
 
 ROTA_SHAPE_FN rota_cuda_tile rota_cuda_transposed_tile(const rota_copy_strided_params *p, int dim) {
-    const uint32_t side = ROTA_CUDA_TRANSPOSE_TILE, area = ROTA_CUDA_TRANSPOSE_TILE * ROTA_CUDA_TRANSPOSE_TILE;
+    const uint32_t side = ROTA_CUDA_TRANSPOSE_TILE,
+                   area = ROTA_CUDA_TRANSPOSE_TILE * ROTA_CUDA_TRANSPOSE_TILE;
     const uint32_t rows = p->shape[dim], columns = p->shape[ROTA_KERNEL_DIMS - 1];
     rota_cuda_tile tile = {side, side};
     if (rows <= side / 2 && rows <= columns) {
@@ -125,16 +128,25 @@ ROTA_SHAPE_FN rota_cuda_reduction rota_cuda_reduction_of(const rota_reduce_param
 }
 
 /* embedding_backward: a block has every 2^shift-th class (several only where there are many); it has the columns
- * of a warp, each lane a vector of 16 bytes where rows are made of whole ones, else an element. */
+ * of a warp, each lane a vector of 16 bytes where rows are made of whole ones, else an element. Or, where few rows
+ * are added to a large table, it has some of the rows, and as many columns as a row's share of its threads. */
+ROTA_SHAPE_FN bool rota_cuda_embedding_by_rows(const rota_embedding_params *p) {
+    return p->accumulate && p->rows <= ROTA_CUDA_EMBEDDING_ROWS_MOST && p->rows <= p->classes;
+}
 ROTA_SHAPE_FN uint32_t rota_cuda_embedding_shift(uint32_t classes) {
     uint32_t shift = 8;
     while (((uint64_t)ROTA_CUDA_EMBEDDING_CLASSES << shift) < classes) shift++;
     return shift;
 }
 ROTA_SHAPE_FN uint64_t rota_cuda_embedding_blocks(const rota_embedding_params *p) {
-    const uint32_t vector = p->dtype == 0 ? 4 : 8, columns = 32 * (p->dim % vector == 0 ? vector : 1);
+    const bool by_rows = rota_cuda_embedding_by_rows(p);
+    const uint32_t vector = p->dtype == 0 ? 4 : 8,
+                   lanes = by_rows ? ROTA_CUDA_THREADS / ROTA_CUDA_EMBEDDING_ROWS : 32,
+                   columns = lanes * (p->dim % vector == 0 ? vector : 1);
+    const uint64_t parts = ((uint64_t)p->dim + columns - 1) / columns;
+    if (by_rows) return ((uint64_t)p->rows + ROTA_CUDA_EMBEDDING_ROWS - 1) / ROTA_CUDA_EMBEDDING_ROWS * parts;
     const uint64_t groups = (uint64_t)1 << rota_cuda_embedding_shift(p->classes);
-    return (groups < p->classes ? groups : p->classes) * (((uint64_t)p->dim + columns - 1) / columns);
+    return (groups < p->classes ? groups : p->classes) * parts;
 }
 
 #endif

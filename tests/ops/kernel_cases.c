@@ -393,6 +393,9 @@ static void embedding_case(const uint32_t *shape, rota_dtype type) {
     p.accumulate = 1;
     CHECK(embedding_backward, &p, sums, IN_TYPE(type, rows), INDEX(p.rows, p.classes),
           INOUT_TYPE(type, table));
+    const uint32_t few = 1 + p.classes / 100; /* of which each has some hundred rows, or thousands */
+    CHECK(embedding_backward, &p, p.rows / few > 1000 ? fmax(sums, 3e-4) : sums, IN_TYPE(type, rows),
+          INDEX(p.rows, few), INOUT_TYPE(type, table));
     /* The table is a part of one with more classes, of which the index has all. */
     p.accumulate = 0;
     p.first = 1 + p.classes / 3;
