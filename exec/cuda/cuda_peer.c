@@ -11,10 +11,16 @@
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_memory.h"
 #include "exec/cuda/cuda_share.h"
+#include <stdlib.h>
+#include <string.h>
 
 static rota_status meet(rota_exec_device *base, rota_exec_device *other_base) {
     rota_cuda_device *device = (rota_cuda_device *)base, *other = (rota_cuda_device *)other_base;
     int can = 0;
+    const char *wanted = getenv("ROTA_PEER");
+    if (wanted && strcmp(wanted, "0") == 0)
+        return rota_fail(ROTA_UNSUPPORTED, "%s and %s are kept apart by ROTA_PEER=0", base->info.id,
+                         other_base->info.id);
     if (!device->bounds.granularity || !other->bounds.granularity)
         return rota_fail(ROTA_UNSUPPORTED, "%s or %s has no memory that others could read", base->info.id,
                          other_base->info.id);

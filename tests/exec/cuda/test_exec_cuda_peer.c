@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #ifdef ROTA_HAVE_CUDA
+#include <stdlib.h>
 #include <string.h>
 #include "exec/drivers.h"
 #include "tests/exec/cuda/exec_cuda_kit.h"
@@ -141,6 +142,11 @@ static void what_cannot_be_is_refused(void **state) {
     rota_exec_device *a = t.devices[0], *b = t.devices[1];
     const rota_exec_peers *peers = a->vtable->peers;
     rota_exec_timeline *own = NULL, *theirs = NULL;
+    assert_int_equal(setenv("ROTA_PEER", "0", 1), 0);
+    assert_status(peers->meet(a, b), ROTA_UNSUPPORTED);
+    assert_non_null(strstr(rota_last_error(), "ROTA_PEER=0"));
+    assert_int_equal(unsetenv("ROTA_PEER"), 0);
+    assert_ok(peers->meet(a, b));
     cuda_stub_gpus_out_of_reach();
     assert_status(peers->meet(a, b), ROTA_UNSUPPORTED);
     assert_non_null(strstr(rota_last_error(), "cuda:0 has no access to the memory of cuda:1"));
