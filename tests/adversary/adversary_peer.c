@@ -22,13 +22,9 @@ static rota_status memory_open(rota_exec_device *base, rota_exec_device *other,
     return ROTA_OK;
 }
 
-static rota_status timeline_open(rota_exec_device *base, rota_exec_timeline **out_timeline) {
-    return adversary_timeline_create(base, -1, out_timeline);
-}
-
 const rota_exec_peers adversary_peers = {.meet = meet,
                                          .memory_open = memory_open,
-                                         .timeline_open = timeline_open,
+                                         .timeline_open = adversary_timeline_open,
                                          .timeline_meet = adversary_timeline_meet};
 
 bool adversary_may_read(const adversary_device *device, const rota_exec_memory *base_memory) {

@@ -8,8 +8,15 @@
 
 #define FILE_BYTES 4096
 
+/* Of peers: the same words at the same address for all, by which a thread sanitizer sees that one waits for another. */
+typedef struct peer_words {
+    _Atomic uint32_t references;
+    _Atomic uint64_t words[2];
+} peer_words;
+
 struct rota_exec_timeline {
     rota_exec_timeline *next; /* of the device's */
+    peer_words *of_peers;     /* NULL: of others */
     int fd;
     _Atomic uint64_t
         *words; /* the value, and what was promised of it; 0 where others than adversaries signal */
@@ -37,9 +44,27 @@ rota_status adversary_timeline_create(rota_exec_device *base, int fd, rota_exec_
     return rota_fail(ROTA_OUT_OF_MEMORY, "%s: no timeline", base->info.id);
 }
 
+static rota_status take(adversary_device *device, peer_words *words, rota_exec_timeline **out_timeline) {
+    const bool fail = adversary_strikes(&device->options->faults.timeline_fails_in);
+    rota_exec_timeline *timeline = fail ? NULL : calloc(1, sizeof *timeline);
+    if (!timeline) return rota_fail(ROTA_OUT_OF_MEMORY, "%s: no timeline", device->base.info.id);
+    (void)atomic_fetch_add(&words->references, 1);
+    *timeline = (rota_exec_timeline){.next = device->timelines, .of_peers = words, .words = words->words};
+    *out_timeline = device->timelines = timeline;
+    return ROTA_OK;
+}
+
+rota_status adversary_timeline_open(rota_exec_device *base, rota_exec_timeline **out_timeline) {
+    peer_words *words = calloc(1, sizeof *words);
+    const rota_status status = words ? take((adversary_device *)base, words, out_timeline)
+                                     : rota_fail(ROTA_OUT_OF_MEMORY, "%s: no timeline", base->info.id);
+    if (status != ROTA_OK) free(words);
+    return status;
+}
+
 rota_status adversary_timeline_meet(rota_exec_device *base, const rota_exec_timeline *other,
                                     rota_exec_timeline **out_timeline) {
-    return adversary_timeline_create(base, other->fd, out_timeline);
+    return take((adversary_device *)base, other->of_peers, out_timeline);
 }
 
 rota_status adversary_timeline_export(rota_exec_device *base, rota_exec_timeline *timeline, int *out_fd) {
@@ -86,8 +111,12 @@ void adversary_timelines_free(adversary_device *device) {
     while (device->timelines) {
         rota_exec_timeline *timeline = device->timelines;
         device->timelines = timeline->next;
-        (void)munmap((void *)(uintptr_t)timeline->words, FILE_BYTES);
-        (void)close(timeline->fd);
+        if (!timeline->of_peers) {
+            (void)munmap((void *)(uintptr_t)timeline->words, FILE_BYTES);
+            (void)close(timeline->fd);
+        } else if (atomic_fetch_sub(&timeline->of_peers->references, 1) == 1) {
+            free(timeline->of_peers);
+        }
         free(timeline);
     }
 }
