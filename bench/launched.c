@@ -19,14 +19,16 @@ uint32_t launched_ranks(void) {
         if (text && *text) return (uint32_t)strtoul(text, NULL, 10);
     }
     /* WORLD_SIZE alone may be anybody's. */
-    const char *world = getenv("TORCHELASTIC_RUN_ID") ? getenv("WORLD_SIZE") : NULL;
+    const bool is_torchrun =
+        getenv("TORCHELASTIC_RUN_ID") || (getenv("RANK") && getenv("MASTER_ADDR") && getenv("MASTER_PORT"));
+    const char *world = is_torchrun ? getenv("WORLD_SIZE") : NULL;
     if (world) return (uint32_t)strtoul(world, NULL, 10);
     return getenv("PMIX_RANK") ? 2 : 0;
 }
 
 uint32_t launched_number(void) {
     static const char *const numbers[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID",
-                                          NULL};
+                                          "LOCAL_RANK", NULL};
     for (const char *const *name = numbers; *name; name++) {
         const char *text = getenv(*name);
         if (text && *text) return (uint32_t)strtoul(text, NULL, 10);

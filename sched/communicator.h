@@ -33,9 +33,11 @@ typedef struct rota_communicator rota_communicator;
 typedef struct rota_communicator_options {
     size_t struct_size; /* sizeof, by ROTA_COMMUNICATOR_OPTIONS() */
     const char *name;   /* for messages, cut at 63 characters; NULL: "world" */
-    /* What carries the bytes. "mpi": MPI_COMM_WORLD, between processes that mpirun or srun started. "alone": one rank,
-     * this one. NULL: "mpi" in a process that was started so, else "alone". Where torchrun or srun says that there are
-     * several, and MPI was not told of them, both but "alone" are UNSUPPORTED. */
+    /* What carries the bytes. "mpi": MPI's, between processes that mpirun or srun started, or of `mpi_communicator`.
+     * "tcp": connections of rota's own, between processes that meet by `address`, or as torchrun (RANK, WORLD_SIZE,
+     * MASTER_ADDR, MASTER_PORT) or srun (SLURM_PROCID and the like) told each of them. "alone": one rank, this one.
+     * NULL: as `mpi_communicator` or `address` say; else "mpi" where mpirun, or srun with an MPI, started the process;
+     * else "tcp" where torchrun or srun started several; else "alone". */
     const char *transport;
     /* How long a collective waits for another rank that neither comes nor sends; on devices, once all have come, how
      * long the whole of it may take; and how long opening waits for all ranks. 0: 20 s, less than a runtime's 30, so
@@ -46,6 +48,15 @@ typedef struct rota_communicator_options {
      * a collective of a plan whose first device is that one runs there, but for the largest or smallest of real
      * numbers, which NCCL makes without what is NaN; all others are by messages, in host memory. */
     rota_device *const *devices;
+    /* NULL, or where the ranks meet that call it with a `rank` of their own below the `size`: "host:port", where rank 0
+     * listens until all have come ("[::1]:4000" for IPv6), or "file:PATH", a file that all see and rank 0 writes. Who
+     * can reach that can come: it is for networks whose hosts trust each other. A process may meet at several one after
+     * the other, and at one again. */
+    const char *address;
+    uint32_t rank, size;
+    /* NULL, or a pointer to an MPI_Comm of the application's, which has initialised MPI: its ranks are these. It is
+     * duplicated, so all of its ranks call this, and the application finalises MPI when it has closed this. */
+    const void *mpi_communicator;
 } rota_communicator_options;
 #define ROTA_COMMUNICATOR_OPTIONS(...) ROTA_SIZED(rota_communicator_options, __VA_ARGS__)
 
@@ -54,9 +65,10 @@ typedef struct rota_communicator_options {
  * initialised by a thread of rota's, unless the application has done so, with MPI_THREAD_MULTIPLE, and finalised when
  * the last communicator of the process closes; then it cannot be opened again. With devices all ranks are told where
  * one of them cannot do it, and which. UNSUPPORTED: the transport is not there, or NCCL is not on some rank, or two
- * ranks have one GPU, and what is missing; WRONG_STATE: the process's ranks are open already, or MPI was finalised;
- * TIMEOUT; SYSTEM: what MPI says. May
- * block. */
+ * ranks have one GPU, and what is missing; INVALID_ARGUMENT: a launcher did not say what ranks need to meet, or ranks
+ * that meet say different sizes or names, or two the same rank; WRONG_STATE: the process's ranks are open already, or
+ * MPI was finalised, or not initialised; TIMEOUT: and which ranks did not come; SYSTEM: what MPI or the system says.
+ * May block. */
 ROTA_API rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicator_options *options,
                                             rota_communicator **out_communicator);
 
@@ -73,7 +85,7 @@ ROTA_API uint32_t rota_communicator_size(const rota_communicator *communicator);
 ROTA_API const char *rota_communicator_name(const rota_communicator *communicator);
 /* On which its collectives of that device's memory run (rota_communicator_options.devices); NULL: none. */
 ROTA_API rota_device *rota_communicator_device(const rota_communicator *communicator);
-/* "mpi", "threads" or "alone". Static storage. */
+/* "mpi", "tcp", "threads" or "alone". Static storage. */
 ROTA_API const char *rota_communicator_transport(const rota_communicator *communicator);
 
 #define ROTA_COMMUNICATOR_NO_COLOR UINT32_MAX

@@ -28,6 +28,9 @@ typedef struct rota_engine_vtable {
     /* Frees it, its last use by this rank, when no message is under way. Where `is_ended_together` it waits for the
      * other ranks to come to it, which they are about to: for no longer than it takes. */
     void (*close)(rota_engine *engine);
+    /* NULL, or where the engine sees by itself that a rank has ended: how, or NULL: it has not. What is wanted of such
+     * a rank stays under way, and all that it sent before can be received. */
+    const char *(*gone)(const rota_engine *engine, uint32_t rank);
 } rota_engine_vtable;
 
 /* An engine's struct begins with this. */

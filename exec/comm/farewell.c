@@ -144,24 +144,50 @@ bool rota_messages_conclude(rota_messages *m) {
     return true;
 }
 
-const rota_messages_farewell *rota_messages_listen(rota_messages *m) {
+/* Without a farewell nothing that a rank may have meant can be counted on. */
+static void hear_failure(rota_messages_farewell *heard, const char *cause) {
+    *heard = (rota_messages_farewell){.is_failure = 1};
+    (void)snprintf(heard->cause, sizeof heard->cause, "%s", cause);
+}
+
+/* Rank i ended without one, and its engine says how. */
+static void hear_gone(rota_messages *m, uint32_t i, const char *how) {
     rota_engine *engine = m->group->engine;
+    char cause[ROTA_MESSAGES_CAUSE], what[192], where[256] = "";
+    bool is_over;
+    (void)engine->vtable->cancel(engine, m->end.hears[i]);
+    (void)engine->vtable->test(engine, m->end.hears[i], &is_over);
+    rota_announcement_describe(&m->announced[m->base.rank], what, sizeof what);
+    if (m->now.stage != ROTA_MESSAGES_IDLE)
+        (void)snprintf(where, sizeof where, ", as rank %u was at %s", m->base.rank, what);
+    (void)snprintf(cause, sizeof cause, "communicator '%s': rank %u is gone%s: %s", m->base.name, i, where,
+                   how);
+    hear_failure(&m->end.heard[i], cause);
+}
+
+/* Whether rank i's is there, or is known not to come. */
+static bool hear(rota_messages *m, uint32_t i) {
+    rota_engine *engine = m->group->engine;
+    /* Asked before it is looked for: what it said before it went is there then. */
+    const char *how = engine->vtable->gone ? engine->vtable->gone(engine, m->members[i]) : NULL;
+    bool is_over = false;
+    const rota_status status = engine->vtable->test(engine, m->end.hears[i], &is_over);
+    if (!is_over && !how) return false;
+    if (!is_over)
+        hear_gone(m, i, how);
+    else if (status != ROTA_OK)
+        hear_failure(&m->end.heard[i], rota_last_error());
+    m->end.heard[i].cause[ROTA_MESSAGES_CAUSE - 1] = 0;
+    m->end.hears[i] = NULL;
+    m->end.heard_count++;
+    return true;
+}
+
+const rota_messages_farewell *rota_messages_listen(rota_messages *m) {
     const rota_messages_farewell *first = NULL;
     for (uint32_t i = 0; i < m->base.size; i++) {
-        rota_messages_farewell *heard = &m->end.heard[i];
-        bool is_over = false;
-        if (i == m->base.rank) continue;
-        if (m->end.hears[i]) {
-            const rota_status status = engine->vtable->test(engine, m->end.hears[i], &is_over);
-            if (!is_over) continue;
-            m->end.hears[i] = NULL;
-            m->end.heard_count++;
-            heard->cause[ROTA_MESSAGES_CAUSE - 1] = 0;
-            if (status != ROTA_OK) { /* nothing that it may have meant can be counted on */
-                *heard = (rota_messages_farewell){.is_failure = 1};
-                (void)snprintf(heard->cause, sizeof heard->cause, "%s", rota_last_error());
-            }
-        }
+        const rota_messages_farewell *heard = &m->end.heard[i];
+        if (i == m->base.rank || (m->end.hears[i] && !hear(m, i))) continue;
         if (heard->is_failure && !first) first = heard;
     }
     return first;

@@ -14,7 +14,18 @@
 static pthread_once_t load_once = PTHREAD_ONCE_INIT;
 static const rota_mpi_functions *mpi;
 static char load_error[512];
-static _Atomic uint32_t is_open;
+static _Atomic uint32_t
+    is_open; /* MPI_COMM_WORLD's; those of the application's own are as many as it likes */
+
+typedef struct mpi_engine {
+    rota_engine base;
+    void *world;
+    bool is_given; /* by the application, which finalises MPI */
+} mpi_engine;
+
+static void *world_of(const rota_engine *engine) {
+    return ((const mpi_engine *)(const void *)engine)->world;
+}
 
 static void load(void) {
     /* Global: plugins of MPI's look for its names among the process's. */
@@ -37,20 +48,21 @@ static void load(void) {
 static rota_status fail_with(const char *what, int error) {
     char text[256];
     mpi->explain(error, text, sizeof text);
-    return rota_fail(error < 0 ? ROTA_WRONG_STATE : ROTA_SYSTEM, "%s: %s: %s", mpi->library, what, text);
+    rota_status status = error < 0 ? ROTA_WRONG_STATE : ROTA_SYSTEM;
+    if (error == ROTA_MPI_NOT_A_GROUP) status = ROTA_INVALID_ARGUMENT;
+    if (error == ROTA_MPI_OTHER) status = ROTA_UNSUPPORTED;
+    return rota_fail(status, "%s: %s: %s", mpi->library, what, text);
 }
 
 static rota_status send(rota_engine *engine, uint32_t to, uint32_t tag, const void *bytes,
                         uint64_t size_bytes, rota_engine_request **out_request) {
-    (void)engine;
-    const int error = mpi->send(to, tag, bytes, size_bytes, out_request);
+    const int error = mpi->send(world_of(engine), to, tag, bytes, size_bytes, out_request);
     return error ? fail_with("a message can't be sent", error) : ROTA_OK;
 }
 
 static rota_status receive(rota_engine *engine, uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes,
                            rota_engine_request **out_request) {
-    (void)engine;
-    const int error = mpi->receive(from, tag, bytes, size_bytes, out_request);
+    const int error = mpi->receive(world_of(engine), from, tag, bytes, size_bytes, out_request);
     return error ? fail_with("a message can't be received", error) : ROTA_OK;
 }
 
@@ -69,51 +81,51 @@ static bool cancel(rota_engine *engine, rota_engine_request *request) {
 }
 
 static void close_engine(rota_engine *engine) {
-    (void)mpi->end();
+    const bool is_given = ((mpi_engine *)(void *)engine)->is_given;
+    (void)mpi->end(world_of(engine));
     free(engine);
-    ra_store_release(&is_open, 0); /* pairs with rota_mpi_open */
+    if (!is_given) ra_store_release(&is_open, 0); /* pairs with rota_mpi_open */
 }
 
-static const rota_engine_vtable vtable = {send, receive, test, cancel, close_engine};
+static const rota_engine_vtable vtable = {send, receive, test, cancel, close_engine, NULL};
 
 bool rota_mpi_is_started(void) {
     /* Open MPI; MPICH and whoever speaks PMI; PMIx. */
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE") || getenv("PMIX_RANK");
 }
 
-static uint32_t count_in(const char *variable) {
-    const char *text = getenv(variable);
-    return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
-}
-
-const char *rota_mpi_other_launcher(uint32_t *out_ranks) {
-    /* WORLD_SIZE alone may be anybody's. */
-    if (getenv("TORCHELASTIC_RUN_ID") && (*out_ranks = count_in("WORLD_SIZE")) > 1) return "torchrun";
-    if ((*out_ranks = count_in("SLURM_STEP_NUM_TASKS")) > 1) return "srun";
-    return NULL;
-}
-
-rota_status rota_mpi_open(rota_engine **out_engine) {
+static rota_status find_library(void) {
     (void)pthread_once(&load_once, load);
-    if (!mpi)
-        return rota_fail(
-            ROTA_UNSUPPORTED,
-            "MPI is not there: rota's library for it can't be opened (%s). It is built where MPI's headers "
-            "are (Debian and Ubuntu: libopenmpi-dev, or libmpich-dev)",
-            load_error);
-    if (ra_exchange_acq_rel(&is_open, 1))
+    if (mpi) return ROTA_OK;
+    return rota_fail(
+        ROTA_UNSUPPORTED,
+        "MPI is not there: rota's library for it can't be opened (%s). It is built where MPI's headers "
+        "are (Debian and Ubuntu: libopenmpi-dev, or libmpich-dev)",
+        load_error);
+}
+
+rota_status rota_mpi_take(const void *mpi_communicator, uint64_t *out_taken) {
+    ROTA_TRY(find_library());
+    *out_taken = mpi->take(mpi_communicator);
+    return ROTA_OK;
+}
+
+rota_status rota_mpi_open(const uint64_t *taken, rota_engine **out_engine) {
+    ROTA_TRY(find_library());
+    if (!taken && ra_exchange_acq_rel(&is_open, 1))
         return rota_fail(ROTA_WRONG_STATE,
                          "MPI_COMM_WORLD is a communicator of this process already: split that one");
-    rota_engine *engine = calloc(1, sizeof *engine);
+    mpi_engine *engine = calloc(1, sizeof *engine);
     uint32_t rank = 0, size = 0, last_tag = 0;
-    const int error = engine ? mpi->begin(&rank, &size, &last_tag) : 0;
+    const int error = engine ? mpi->begin(taken, &engine->world, &rank, &size, &last_tag) : 0;
     if (engine && !error) {
-        *engine = (rota_engine){&vtable, "mpi", rank, size, last_tag, true};
-        *out_engine = engine;
+        engine->base = (rota_engine){&vtable, "mpi", rank, size, last_tag, true};
+        engine->is_given = taken != NULL;
+        *out_engine = &engine->base;
         return ROTA_OK;
     }
     free(engine);
-    ra_store_release(&is_open, 0); /* as in close_engine */
+    if (!taken) ra_store_release(&is_open, 0); /* as in close_engine */
     return error ? fail_with("it can't be begun", error)
                  : rota_fail(ROTA_OUT_OF_MEMORY, "MPI: no host memory");
 }

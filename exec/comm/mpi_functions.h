@@ -7,24 +7,37 @@
 #include <stdint.h>
 
 /* Of this table; another one is not taken. */
-#define ROTA_MPI_VERSION 2
+#define ROTA_MPI_VERSION 3
 #define ROTA_MPI_FUNCTION "rota_mpi_functions_get"
 #define ROTA_MPI_LIBRARY "librota_mpi.so.1"
 
-/* All functions but `has_ranks` are called by one thread, the one that called begin. What fails returns the MPI error,
- * which `explain` puts into words. */
+/* A world is a communicator of rota's own. All functions of one but `take` are called by one thread, the one that
+ * called begin. What fails returns the MPI error, which `explain` puts into words, or one of rota_mpi_error. */
+typedef enum rota_mpi_error {
+    ROTA_MPI_NOT_MULTIPLE = -1,    /* the application initialised MPI without MPI_THREAD_MULTIPLE */
+    ROTA_MPI_FINALISED = -2,       /* which it can't come back from */
+    ROTA_MPI_NOT_INITIALISED = -3, /* and yet the application has an MPI_Comm */
+    ROTA_MPI_NOT_A_GROUP = -4,     /* MPI_COMM_NULL, or one between two groups */
+    ROTA_MPI_OTHER = -5            /* the process has another MPI than the one that this was built with */
+} rota_mpi_error;
+
 typedef struct rota_mpi_functions {
     uint32_t version;
     const char *library; /* "Open MPI 4.1.4": what it was built with; static */
-    /* MPI_COMM_WORLD of this process, in a communicator of rota's own. MPI is initialised unless the application has;
-     * -1: that was without MPI_THREAD_MULTIPLE, -2: MPI is finalised already, which it can't come back from. */
-    int (*begin)(uint32_t *out_rank, uint32_t *out_size, uint32_t *out_last_tag);
-    int (*send)(uint32_t to, uint32_t tag, const void *bytes, uint64_t size_bytes, void **out_request);
-    int (*receive)(uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes, void **out_request);
+    /* The MPI_Comm at that address, as a number. Any thread. */
+    uint64_t (*take)(const void *mpi_communicator);
+    /* One for the ranks of that, taken before, or, NULL, of MPI_COMM_WORLD: then MPI is initialised unless the
+     * application has. */
+    int (*begin)(const uint64_t *taken, void **out_world, uint32_t *out_rank, uint32_t *out_size,
+                 uint32_t *out_last_tag);
+    int (*send)(void *world, uint32_t to, uint32_t tag, const void *bytes, uint64_t size_bytes,
+                void **out_request);
+    int (*receive)(void *world, uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes,
+                   void **out_request);
     int (*test)(void *request, int *out_over);
     int (*cancel)(void *request);
-    /* Finalises MPI where begin initialised it: waits for all ranks. */
-    int (*end)(void);
+    /* Frees it, and finalises MPI where begin initialised it: waits for all ranks. */
+    int (*end)(void *world);
     void (*explain)(int error, char *out_text, size_t capacity);
 } rota_mpi_functions;
 

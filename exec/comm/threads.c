@@ -154,7 +154,7 @@ static void close_engine(rota_engine *base) {
     free(base);
 }
 
-static const rota_engine_vtable vtable = {send, receive, test, cancel, close_engine};
+static const rota_engine_vtable vtable = {send, receive, test, cancel, close_engine, NULL};
 
 rota_status rota_threads_open(uint32_t size, rota_engine **out_engines) {
     world *made = calloc(1, sizeof *made);

@@ -77,9 +77,15 @@ static rota_communicator_options options_of(const std::optional<std::string> &na
 static Communicator open_one(const std::shared_ptr<DeviceCore> &device,
                              const std::optional<std::string> &name,
                              const std::optional<std::string> &transport, std::optional<double> timeout,
-                             std::optional<bool> nccl) {
+                             std::optional<bool> nccl, uint32_t rank, uint32_t size,
+                             const std::optional<std::string> &address,
+                             std::optional<uintptr_t> mpi_communicator) {
     Use use(*device);
     rota_communicator_options options = options_of(name, transport, timeout);
+    options.rank = rank;
+    options.size = size;
+    options.address = address ? address->c_str() : nullptr;
+    options.mpi_communicator = reinterpret_cast<const void *>(mpi_communicator.value_or(0));
     if (is_by_nccl({device}, nccl)) options.devices = &device->device;
     rota_communicator *communicator = nullptr;
     check_released([&] { return rota_communicator_open(device->runtime, &options, &communicator); });
@@ -280,15 +286,20 @@ void bind_communicator(nb::module_ &m) {
     nb::class_<CommunicatorCore>(
         m, "Communicator", nb::is_weak_referenceable(),
         "Ranks that run graphs with collectives between them: each a process (MPI), or a part of this one.")
-        .def_static("open", &open_one, "device"_a, nb::kw_only(), "name"_a = nb::none(),
-                    "transport"_a = nb::none(), "timeout"_a = nb::none(), "nccl"_a = nb::none(),
-                    "This process's rank of all ranks that mpirun, srun or rota-run started; one rank "
-                    "without them. All "
-                    "ranks call it. `transport`: 'mpi' or 'alone'. `timeout`: how long a collective waits "
-                    "for a rank that "
-                    "does not come, in seconds (20). `nccl`: collectives of a CUDA device's memory run "
-                    "there, by NCCL "
-                    "(the default of CUDA devices), or through the host.")
+        .def_static(
+            "open", &open_one, "device"_a, nb::kw_only(), "name"_a = nb::none(), "transport"_a = nb::none(),
+            "timeout"_a = nb::none(), "nccl"_a = nb::none(), "rank"_a = 0, "size"_a = 0,
+            "address"_a = nb::none(), "mpi_communicator"_a = nb::none(),
+            "This process's rank of all ranks that mpirun, torchrun, srun or rota-run started; one rank "
+            "without them. All "
+            "ranks call it. `transport`: 'mpi', 'tcp' or 'alone'. `timeout`: how long a collective waits "
+            "for a rank that "
+            "does not come, in seconds (20). `nccl`: collectives of a CUDA device's memory run "
+            "there, by NCCL "
+            "(the default of CUDA devices), or through the host. `address`: where ranks meet that each give "
+            "their `rank` of `size`: 'host:port', at which rank 0 listens, or 'file:PATH', which all see. "
+            "`mpi_communicator`: the address of an MPI_Comm, as mpi4py's MPI._addressof(comm), whose ranks "
+            "these are.")
         .def_static(
             "open_ranks", &open_ranks, "devices"_a, nb::kw_only(), "name"_a = nb::none(),
             "timeout"_a = nb::none(), "nccl"_a = nb::none(),

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,30 @@ def test_one_rank_alone(cpu: rota.Device) -> None:
         with rota.graph(cpu, gradients=False) as g:
             g.output("y", rota.all_reduce(cpu.tensor(np.ones(3, np.float32)), c, "mean"))
         assert np.array_equal(g.compile()().result()["y"], np.ones(3, np.float32))
+
+
+def test_ranks_meet_by_a_file(tmp_path: Path) -> None:
+    def run(rank: int) -> list[float]:
+        with (
+            rota.open("cpu", threads=1) as device,
+            rota.Communicator.open(device, rank=rank, size=2, address=f"file:{tmp_path}/here") as c,
+        ):
+            assert (c.rank, c.size) == (rank, 2) and "tcp" in repr(c)
+            with rota.graph(device, gradients=False) as g:
+                g.output("y", rota.all_reduce(device.tensor(np.full(3, 1 + c.rank, np.float32)), c))
+            return g.compile()().result()["y"].tolist()
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(run, range(2))) == [[3.0, 3.0, 3.0]] * 2
+
+
+def test_what_ranks_need_to_meet(cpu: rota.Device) -> None:
+    with pytest.raises(rota.errors.InvalidArgument, match="expected \"host:port\""):
+        rota.Communicator.open(cpu, rank=0, size=2, address="nowhere")
+    with pytest.raises(rota.errors.InvalidArgument, match="rank 2 of 2"):
+        rota.Communicator.open(cpu, rank=2, size=2, address="localhost:4000")
+    with pytest.raises(rota.errors.Timeout, match="rank 1 did not find rank 0 at localhost:9"):
+        rota.Communicator.open(cpu, rank=1, size=2, address="localhost:9", timeout=0.2)
 
 
 PROCESS = """

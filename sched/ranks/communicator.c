@@ -12,14 +12,9 @@
 
 #include "base/clock.h"
 #include "base/given.h"
-#include "base/sized_copy.h"
-#include "exec/comm/messages.h"
-#include "exec/comm/mpi_engine.h"
-#include "exec/comm/threads.h"
 #include "sched/embed.h"
 #include "sched/ranks/parts.h"
 
-static const uint64_t default_timeout_ns = 20000000000u;
 static const uint64_t answer_late_ns =
     100000000u; /* how long the thread may take for the answer after a deadline */
 static const uint64_t answer_ns = 5000000000u; /* how long the thread may take for what waits for nobody */
@@ -83,16 +78,7 @@ static void look_at_posted(rota_rank_call *call) {
     rota_communicator_release(c);
 }
 
-/* ---- Opening on the thread ---- */
-
-typedef struct asked_open {
-    rota_rank_asked asked;
-    rota_rank_thread *thread;
-    bool is_mpi;
-    char name[64];
-    uint64_t timeout_ns;
-    rota_transport *transport;
-} asked_open;
+/* ---- What nobody wants ---- */
 
 /* A transport that nobody wants: closed beside what else the thread has. */
 typedef struct unwanted {
@@ -110,8 +96,7 @@ static bool look_at_unwanted(rota_rank_work *work, bool *out_moved) {
     return false;
 }
 
-/* On the thread. */
-static void close_unwanted(rota_rank_thread *thread, rota_transport *transport) {
+void rota_communicator_drop(rota_rank_thread *thread, rota_transport *transport) {
     const uint64_t deadline_ns = rota_deadline_after(transport->timeout_ns);
     unwanted *own = malloc(sizeof *own);
     uint64_t abandoned;
@@ -121,18 +106,6 @@ static void close_unwanted(rota_rank_thread *thread, rota_transport *transport) 
     }
     *own = (unwanted){{.look = look_at_unwanted}, transport, deadline_ns};
     rota_rank_thread_add(thread, &own->work);
-}
-
-static void open_on_thread(rota_rank_call *call) {
-    asked_open *asked = (asked_open *)(void *)call;
-    rota_engine *engine = NULL;
-    rota_transport *made = NULL;
-    rota_rank_thread *thread = asked->thread;
-    const uint64_t timeout_ns = asked->timeout_ns;
-    rota_status status = asked->is_mpi ? rota_mpi_open(&engine) : rota_threads_open(1, &engine);
-    if (status == ROTA_OK) status = rota_messages_open(engine, asked->name, timeout_ns, &made);
-    asked->transport = made;
-    if (rota_rank_answer(&asked->asked, status) && made) close_unwanted(thread, made);
 }
 
 /* ---- Split on the thread ---- */
@@ -171,7 +144,7 @@ static void end_split(rota_communicator *c, rota_status status) {
     if (status == ROTA_OK && asked->color != ROTA_COMMUNICATOR_NO_COLOR)
         status = transport->vtable->take_split(transport, asked->name, &made);
     asked->transport = made;
-    if (rota_rank_answer(&asked->asked, status) && made) close_unwanted(c->thread, made);
+    if (rota_rank_answer(&asked->asked, status) && made) rota_communicator_drop(c->thread, made);
 }
 
 static void end_close(rota_communicator *c, uint64_t abandoned_bytes) {
@@ -269,9 +242,8 @@ static void give_back_token(void *user) {
     rota_communicator_release(user);
 }
 
-/* A communicator without a transport yet; takes the thread's user and reference, also where it fails. */
-static rota_status make(rota_runtime *runtime, rota_device *device, rota_rank_thread *thread,
-                        rota_communicator **out_communicator) {
+rota_status rota_communicator_make(rota_runtime *runtime, rota_device *device, rota_rank_thread *thread,
+                                   rota_communicator **out_communicator) {
     rota_communicator *c = aligned_alloc(64, (sizeof *c + 63) / 64 * 64);
     rota_status status = ROTA_OK;
     if (c) {
@@ -300,160 +272,19 @@ static rota_status make(rota_runtime *runtime, rota_device *device, rota_rank_th
     return ROTA_OK;
 }
 
-/* Of one that has no transport. */
-static void unmake(rota_communicator *c) {
+void rota_communicator_unmake(rota_communicator *c) {
     rota_rank_thread_leave(c->thread);
     rota_buffer_release(c->token);
     rota_communicator_release(c);
 }
 
-static void give_transport(rota_communicator *c, rota_transport *transport) {
+void rota_communicator_carry_by(rota_communicator *c, rota_transport *transport) {
     (void)snprintf(c->name, sizeof c->name, "%s", transport->name);
     c->kind = strcmp(transport->kind, "threads") == 0 && transport->size == 1 ? "alone" : transport->kind;
     c->rank = transport->rank;
     c->size = transport->size;
     c->timeout_ns = transport->timeout_ns;
     c->under_way.transport = transport;
-}
-
-static rota_status find_transport(const char *named, bool *out_is_mpi) {
-    const bool is_started = rota_mpi_is_started();
-    uint32_t ranks;
-    const char *launcher = is_started ? NULL : rota_mpi_other_launcher(&ranks);
-    *out_is_mpi = named ? strcmp(named, "mpi") == 0 : is_started;
-    if (launcher && (!named || *out_is_mpi))
-        return rota_fail(
-            ROTA_UNSUPPORTED,
-            "a communicator of %u ranks that %s started without MPI: start them by mpirun, or by srun "
-            "with --mpi; a rank that is to be alone says so by transport \"alone\"",
-            ranks, launcher);
-    if (!named || *out_is_mpi || strcmp(named, "alone") == 0) return ROTA_OK;
-    return rota_fail(ROTA_UNSUPPORTED, "a communicator by transport '%s', expected \"mpi\" or \"alone\"",
-                     named);
-}
-
-/* With a thread of its own. */
-static rota_status make_alone(rota_runtime *runtime, rota_communicator **out_communicator) {
-    rota_device *device;
-    rota_rank_thread *thread;
-    ROTA_TRY(rota_device_open(runtime, "cpu", &device));
-    ROTA_TRY(rota_rank_thread_start(&thread));
-    return make(runtime, device, thread, out_communicator);
-}
-
-/* Where it fails they are closed, and NULL. */
-static rota_status open_devices(rota_communicator **communicators, uint32_t count,
-                                rota_device *const *devices) {
-    char text[ROTA_ERROR_MESSAGE_MAX];
-    const rota_status status = rota_rank_devices_open(communicators, count, devices);
-    if (status == ROTA_OK) return ROTA_OK;
-    (void)snprintf(text, sizeof text, "%s", rota_last_error());
-    for (uint32_t i = 0; i < count; i++) {
-        (void)rota_communicator_close(communicators[i], 0);
-        communicators[i] = NULL;
-    }
-    return rota_fail(status, "%s", text);
-}
-
-rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicator_options *options,
-                                   rota_communicator **out_communicator) {
-    rota_communicator_options room = ROTA_COMMUNICATOR_OPTIONS();
-    ROTA_GIVEN(out_communicator);
-    *out_communicator = NULL;
-    ROTA_GIVEN(runtime);
-    options = options ? ROTA_SIZED_IN(rota_communicator_options, options, &room) : &room;
-    if (!options) return ROTA_INVALID_ARGUMENT;
-    bool is_mpi, is_answered;
-    rota_communicator *made;
-    ROTA_TRY(find_transport(options->transport, &is_mpi));
-    ROTA_TRY(make_alone(runtime, &made));
-    asked_open *asked = (asked_open *)(void *)rota_rank_ask(sizeof *asked, open_on_thread);
-    if (!asked) {
-        unmake(made);
-        return rota_fail(ROTA_OUT_OF_MEMORY, "a communicator: no host memory");
-    }
-    const uint64_t timeout_ns = options->timeout_ns ? options->timeout_ns : default_timeout_ns;
-    asked->thread = made->thread;
-    asked->is_mpi = is_mpi;
-    asked->timeout_ns = timeout_ns;
-    (void)snprintf(asked->name, sizeof asked->name, "%s", options->name ? options->name : "world");
-    const rota_status status =
-        rota_rank_wait(made->thread, &asked->asked, rota_deadline_after(timeout_ns),
-                       "opening a communicator, which waits for all ranks", &is_answered);
-    if (status == ROTA_OK) {
-        give_transport(made, asked->transport);
-        *out_communicator = made;
-    }
-    if (is_answered) rota_rank_forget(&asked->asked);
-    if (status != ROTA_OK) unmake(made);
-    if (status != ROTA_OK || !options->devices) return status;
-    return open_devices(out_communicator, 1, options->devices);
-}
-
-/* Takes the engine, also where it fails. */
-static rota_status open_rank(rota_runtime *runtime, rota_engine *engine, const char *name,
-                             uint64_t timeout_ns, rota_communicator **out_communicator) {
-    rota_communicator *made;
-    rota_transport *transport;
-    rota_status status = make_alone(runtime, &made);
-    if (status != ROTA_OK) {
-        engine->vtable->close(engine);
-        return status;
-    }
-    status = rota_messages_open(engine, name, timeout_ns, &transport);
-    if (status != ROTA_OK) {
-        unmake(made);
-        return status;
-    }
-    give_transport(made, transport);
-    *out_communicator = made;
-    return ROTA_OK;
-}
-
-rota_status rota_communicator_open_ranks(rota_runtime *const *runtimes, uint32_t size,
-                                         const rota_communicator_options *options,
-                                         rota_communicator **out_communicators) {
-    rota_communicator_options room = ROTA_COMMUNICATOR_OPTIONS();
-    ROTA_GIVEN(runtimes);
-    ROTA_GIVEN(out_communicators);
-    options = options ? ROTA_SIZED_IN(rota_communicator_options, options, &room) : &room;
-    if (!options) return ROTA_INVALID_ARGUMENT;
-    if (size == 0 || options->transport)
-        return rota_fail(ROTA_INVALID_ARGUMENT,
-                         "%u ranks of one process by transport '%s', expected one at least, NULL", size,
-                         options->transport ? options->transport : "NULL");
-    for (uint32_t i = 0; i < size; i++) {
-        out_communicators[i] = NULL;
-        ROTA_GIVEN(runtimes[i]);
-        for (uint32_t k = 0; k < i; k++)
-            if (runtimes[k] == runtimes[i])
-                return rota_fail(
-                    ROTA_INVALID_ARGUMENT,
-                    "ranks %u and %u of one process have one runtime, expected one for each: what one "
-                    "of them waits for may be behind it there",
-                    k, i);
-    }
-    rota_engine **engines = calloc(size, sizeof *engines);
-    if (!engines) return rota_fail(ROTA_OUT_OF_MEMORY, "%u ranks: no host memory", size);
-    rota_status status = rota_threads_open(size, engines);
-    uint32_t count = 0;
-    for (; count < size && status == ROTA_OK; count++)
-        status = open_rank(runtimes[count], engines[count], options->name ? options->name : "world",
-                           options->timeout_ns ? options->timeout_ns : default_timeout_ns,
-                           &out_communicators[count]);
-    if (status != ROTA_OK && count) { /* the last one tried has closed its engine */
-        char text[ROTA_ERROR_MESSAGE_MAX];
-        (void)snprintf(text, sizeof text, "%s", rota_last_error());
-        for (uint32_t i = count; i < size; i++) engines[i]->vtable->close(engines[i]);
-        for (uint32_t i = 0; i < count; i++) {
-            (void)rota_communicator_close(out_communicators[i], 0);
-            out_communicators[i] = NULL;
-        }
-        status = rota_fail(status, "%s", text);
-    }
-    free(engines);
-    if (status != ROTA_OK || !options->devices) return status;
-    return open_devices(out_communicators, size, options->devices);
 }
 
 /* ---- Its owner's calls ---- */
@@ -492,10 +323,11 @@ rota_status rota_communicator_open_split(rota_communicator *communicator, uint32
     ROTA_TRY(rota_buffer_read(communicator->token, 0, &unused, sizeof unused));
     rota_communicator *made;
     rota_rank_thread_share(communicator->thread);
-    ROTA_TRY(make(communicator->runtime, communicator->device, communicator->thread, &made));
+    ROTA_TRY(
+        rota_communicator_make(communicator->runtime, communicator->device, communicator->thread, &made));
     asked_split *asked = (asked_split *)(void *)rota_rank_ask(sizeof *asked, split_on_thread);
     if (!asked) {
-        unmake(made);
+        rota_communicator_unmake(made);
         return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory", communicator->name);
     }
     asked->communicator = communicator;
@@ -514,13 +346,14 @@ rota_status rota_communicator_open_split(rota_communicator *communicator, uint32
     rota_transport *transport = is_answered ? asked->transport : NULL;
     if (is_answered) rota_rank_forget(&asked->asked);
     if (!transport) {
-        unmake(made);
+        rota_communicator_unmake(made);
         return status;
     }
-    give_transport(made, transport);
+    rota_communicator_carry_by(made, transport);
     *out_communicator = made;
-    return communicator->on_device.device ? open_devices(out_communicator, 1, &communicator->on_device.device)
-                                          : ROTA_OK;
+    return communicator->on_device.device
+               ? rota_communicator_open_devices(out_communicator, 1, &communicator->on_device.device)
+               : ROTA_OK;
 }
 
 typedef struct asked_abort {

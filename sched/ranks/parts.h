@@ -71,6 +71,18 @@ void rota_communicator_release(rota_communicator *communicator);
 /* By who has a reference; lock-free: the thread is to look at what is posted. */
 void rota_communicator_notify(rota_communicator *communicator);
 
+/* communicator.c. One without a transport yet; takes the thread's user and reference, also where it fails. */
+rota_status rota_communicator_make(rota_runtime *runtime, rota_device *device, rota_rank_thread *thread,
+                                   rota_communicator **out_communicator);
+/* Of one that has no transport. */
+void rota_communicator_unmake(rota_communicator *communicator);
+void rota_communicator_carry_by(rota_communicator *communicator, rota_transport *transport);
+/* On the thread: closes a transport that nobody wants, beside what else it has. */
+void rota_communicator_drop(rota_rank_thread *thread, rota_transport *transport);
+/* open_ranks.c. rota_rank_devices_open; where it fails the communicators are closed, and NULL. */
+rota_status rota_communicator_open_devices(rota_communicator **communicators, uint32_t count,
+                                           rota_device *const *devices);
+
 /* device.c. Has collectives of these ranks, which are all of this process's and have just been opened, carried out on
  * devices[i], by the device's library: all ranks of the communicator call it. Where it fails on any, for whatever
  * reason, it does so on all, and they are to be closed. */

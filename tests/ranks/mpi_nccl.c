@@ -25,7 +25,7 @@ typedef struct nccl_rank {
 
 /* Before there is a communicator: its device is of this number. */
 static uint32_t launched_rank(void) {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK"};
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
         if (getenv(names[i])) return (uint32_t)strtoul(getenv(names[i]), NULL, 10);
     return 0;
@@ -70,11 +70,12 @@ static void run_killed(const nccl_rank *r, bool in_it) {
     for (uint32_t i = 0; i < 3; i++) rank_ok(rota_submit(r->plan, NULL, &ticket));
     const rota_status status = rota_wait(ticket, 0);
     rank_want(status == ROTA_NODE_FAILED, "%s: %s", rota_status_name(status), rota_last_error());
-    const char *how = in_it ? "did not end within 3.0 s" : "which did not come to it";
+    const bool is_told = !in_it && strcmp(rank_transport(), "tcp") == 0; /* by its connection */
+    const char *how = in_it ? "did not end within 3.0 s" : is_told ? "is gone" : "which did not come to it";
     char last[16];
     (void)snprintf(last, sizeof last, " %u", r->size - 1);
     const char *silent = strstr(rota_last_error(), "; nothing was heard then of rank");
-    rank_want(silent && strstr(silent, last), "%s", rota_last_error());
+    rank_want(is_told || (silent && strstr(silent, last)), "%s", rota_last_error());
     rank_want(strstr(rota_last_error(), "'the gradient'") && strstr(rota_last_error(), how) &&
                   strstr(rota_last_error(), "communicator 'world'"),
               "%s", rota_last_error());
@@ -105,7 +106,8 @@ int main(int argc, char **argv) {
     }
     open_devices(&r);
     const rota_communicator_options options =
-        ROTA_COMMUNICATOR_OPTIONS(.transport = "mpi", .timeout_ns = 3000000000u, .devices = &r.device);
+        ROTA_COMMUNICATOR_OPTIONS(.transport = rank_transport(), .timeout_ns = 3000000000u,
+                                  .devices = &r.device);
     const rota_status opened = rota_communicator_open(r.runtime, &options, &r.world);
     if (opened == ROTA_UNSUPPORTED && strstr(rota_last_error(), "librota_mpi")) {
         (void)printf("skipped: %s\n", rota_last_error());

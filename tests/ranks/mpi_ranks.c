@@ -1,5 +1,5 @@
-/* A rank under mpirun: the cases of rank_cases.c over MPI. mpi_ranks [CASE]: that one alone; 77: MPI is not there.
- * Cases that end their communicator get one of their own, by a split. */
+/* A rank under mpirun, or tcprun.sh: the cases of rank_cases.c over MPI, or TCP. mpi_ranks [CASE]: that one alone; 77:
+ * MPI is not there. Cases that end their communicator get one of their own, by a split. */
 #include <string.h>
 
 #include "tests/ranks/rank_cases.h"
@@ -9,7 +9,7 @@ int main(int argc, char **argv) {
     rota_communicator *world;
     const rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = "");
     rank_ok(rota_runtime_open(&options, &runtime));
-    const rota_communicator_options mpi = ROTA_COMMUNICATOR_OPTIONS(.transport = "mpi");
+    const rota_communicator_options mpi = ROTA_COMMUNICATOR_OPTIONS(.transport = rank_transport());
     const rota_status status = rota_communicator_open(runtime, &mpi, &world);
     if (status == ROTA_UNSUPPORTED) {
         (void)printf("skipped: %s\n", rota_last_error());
@@ -18,7 +18,7 @@ int main(int argc, char **argv) {
     }
     rank_ok(status);
     const uint32_t size = rota_communicator_size(world), rank = rota_communicator_rank(world);
-    rank_want(strcmp(rota_communicator_transport(world), "mpi") == 0, "%s",
+    rank_want(strcmp(rota_communicator_transport(world), rank_transport()) == 0, "%s",
               rota_communicator_transport(world));
     uint32_t count = 0;
     for (const rank_case *now = rank_cases; now->name; now++) {

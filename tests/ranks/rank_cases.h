@@ -1,5 +1,5 @@
 /* What each rank of a communicator does in the tests of collectives: the same cases for ranks that are threads and for
- * processes under MPI. */
+ * processes under MPI, or that meet by an address. */
 #ifndef ROTA_TESTS_RANK_CASES_H
 #define ROTA_TESTS_RANK_CASES_H
 
@@ -22,6 +22,11 @@
         const rota_status status_ = (expression);                                                            \
         rank_want(status_ == ROTA_OK, "%s: %s", rota_status_name(status_), rota_last_error());               \
     } while (0)
+
+/* Of programs that are started as ranks: by torchrun's variables (tcprun.sh) or by mpirun. */
+static inline const char *rank_transport(void) {
+    return getenv("MASTER_PORT") ? "tcp" : "mpi";
+}
 
 typedef struct rank_case {
     const char *name;

@@ -483,34 +483,6 @@ static void closed_in_use(void **state) {
     close_runtimes(2, runtimes);
 }
 
-/* Several ranks of a launcher that MPI was not told of are not taken for one that is alone. */
-static void other_launchers_are_noticed(void **state) {
-    (void)state;
-    rota_runtime *runtime;
-    rota_communicator *communicator;
-    const rota_communicator_options alone = ROTA_COMMUNICATOR_OPTIONS(.transport = "alone");
-    const rota_communicator_options mpi = ROTA_COMMUNICATOR_OPTIONS(.transport = "mpi");
-    open_runtimes(1, &runtime);
-    (void)setenv("TORCHELASTIC_RUN_ID", "none", 1);
-    (void)setenv("WORLD_SIZE", "4", 1);
-    assert_status(rota_communicator_open(runtime, NULL, &communicator), ROTA_UNSUPPORTED);
-    expect_said("4 ranks that torchrun started without MPI");
-    assert_null(communicator);
-    assert_status(rota_communicator_open(runtime, &mpi, &communicator), ROTA_UNSUPPORTED);
-    (void)unsetenv("TORCHELASTIC_RUN_ID");
-    (void)setenv("SLURM_STEP_NUM_TASKS", "2", 1);
-    assert_status(rota_communicator_open(runtime, NULL, &communicator), ROTA_UNSUPPORTED);
-    expect_said("2 ranks that srun started without MPI");
-    assert_ok(rota_communicator_open(runtime, &alone, &communicator));
-    assert_ok(rota_communicator_close(communicator, 0));
-    (void)unsetenv("SLURM_STEP_NUM_TASKS");
-    assert_ok(rota_communicator_open(runtime, NULL, &communicator)); /* WORLD_SIZE may be anybody's */
-    assert_int_equal(rota_communicator_size(communicator), 1);
-    assert_ok(rota_communicator_close(communicator, 0));
-    (void)unsetenv("WORLD_SIZE");
-    close_runtimes(1, &runtime);
-}
-
 #if defined(__SSE__)
 /* Sums of numbers that whoever opened the communicator has flushed to zero. */
 static void subnormals_are_not_flushed(void **state) {
@@ -726,7 +698,6 @@ int main(void) {
         cmocka_unit_test(a_look_adds_another),
         cmocka_unit_test(on_vulkan),
         cmocka_unit_test(closed_in_use),
-        cmocka_unit_test(other_launchers_are_noticed),
 #if defined(__SSE__)
         cmocka_unit_test(subnormals_are_not_flushed),
 #endif

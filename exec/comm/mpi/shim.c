@@ -1,5 +1,5 @@
-/* The library that is linked with MPI: point to point on a duplicate of MPI_COMM_WORLD, whose errors are returned. See
- * exec/comm/mpi_functions.h. */
+/* The library that is linked with MPI: point to point on duplicates of its communicators, whose errors are returned.
+ * See exec/comm/mpi_functions.h. */
 #include <mpi.h>
 
 #include <stdlib.h>
@@ -7,37 +7,89 @@
 
 #include "exec/comm/mpi_functions.h"
 
-static MPI_Comm world = MPI_COMM_NULL;
-static int initialised_here;
+typedef struct world {
+    MPI_Comm mpi;
+    int initialised_here;
+} world;
 
 typedef struct request {
     MPI_Request mpi;
     int is_receive, is_cancelled;
 } request;
 
-static int begin(uint32_t *out_rank, uint32_t *out_size, uint32_t *out_last_tag) {
-    int *last_tag = NULL, has_last_tag = 0;
-    int is_initialised = 0, is_finalised = 0, level = MPI_THREAD_SINGLE, rank = 0, size = 0;
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+#if defined(OMPI_MAJOR_VERSION)
+#define LIBRARY                                                                                              \
+    "Open MPI " TEXT(OMPI_MAJOR_VERSION) "." TEXT(OMPI_MINOR_VERSION) "." TEXT(OMPI_RELEASE_VERSION)
+static const char family[] = "Open MPI";
+#elif defined(MPICH_VERSION)
+#define LIBRARY "MPICH " MPICH_VERSION
+static const char family[] = "MPICH";
+#else
+#define LIBRARY "MPI " TEXT(MPI_VERSION) "." TEXT(MPI_SUBVERSION)
+static const char family[] = "";
+#endif
+
+_Static_assert(sizeof(MPI_Comm) <= sizeof(uint64_t), "a handle is a number or a pointer");
+
+static uint64_t take(const void *mpi_communicator) {
+    uint64_t taken = 0;
+    memcpy(&taken, mpi_communicator, sizeof(MPI_Comm));
+    return taken;
+}
+
+/* An application that is linked with another one has its functions found first, also by this library. */
+static int is_own_library(void) {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    return MPI_Get_library_version(text, &length) == MPI_SUCCESS && strstr(text, family) != NULL;
+}
+
+static int initialise(int is_given, int *out_here) {
+    int is_initialised = 0, is_finalised = 0, level = MPI_THREAD_SINGLE;
     int error = MPI_Finalized(&is_finalised);
-    if (error == MPI_SUCCESS && is_finalised) return -2;
+    if (error == MPI_SUCCESS && is_finalised) return ROTA_MPI_FINALISED;
     if (error == MPI_SUCCESS) error = MPI_Initialized(&is_initialised);
     if (error != MPI_SUCCESS) return error;
-    if (is_initialised) {
-        error = MPI_Query_thread(&level);
-        if (error == MPI_SUCCESS && level < MPI_THREAD_MULTIPLE) return -1;
-    } else {
+    if (!is_initialised) {
+        if (is_given) return ROTA_MPI_NOT_INITIALISED;
         /* The application may call MPI itself later. */
         error = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
-        initialised_here = error == MPI_SUCCESS;
+        *out_here = error == MPI_SUCCESS;
+        return error;
     }
-    if (error == MPI_SUCCESS) error = MPI_Comm_dup(MPI_COMM_WORLD, &world);
-    if (error == MPI_SUCCESS) error = MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
-    if (error == MPI_SUCCESS) error = MPI_Comm_rank(world, &rank);
-    if (error == MPI_SUCCESS) error = MPI_Comm_size(world, &size);
-    if (error == MPI_SUCCESS) error = MPI_Comm_get_attr(world, MPI_TAG_UB, &last_tag, &has_last_tag);
+    error = MPI_Query_thread(&level);
+    return error == MPI_SUCCESS && level < MPI_THREAD_MULTIPLE ? ROTA_MPI_NOT_MULTIPLE : error;
+}
+
+static int duplicate(const uint64_t *taken, MPI_Comm *out_own) {
+    MPI_Comm given = MPI_COMM_WORLD;
+    int is_between = 0;
+    if (taken) memcpy(&given, taken, sizeof given);
+    if (given == MPI_COMM_NULL) return ROTA_MPI_NOT_A_GROUP;
+    int error = MPI_Comm_test_inter(given, &is_between);
+    if (error == MPI_SUCCESS && is_between) return ROTA_MPI_NOT_A_GROUP;
+    return error == MPI_SUCCESS ? MPI_Comm_dup(given, out_own) : error;
+}
+
+static int begin(const uint64_t *taken, void **out_world, uint32_t *out_rank, uint32_t *out_size,
+                 uint32_t *out_last_tag) {
+    int *last_tag = NULL, has_last_tag = 0, rank = 0, size = 0;
+    if (!is_own_library()) return ROTA_MPI_OTHER;
+    world *made = calloc(1, sizeof *made);
+    if (!made) return MPI_ERR_NO_MEM;
+    int error = initialise(taken != NULL, &made->initialised_here);
+    if (error == MPI_SUCCESS) error = duplicate(taken, &made->mpi);
+    if (error == MPI_SUCCESS) error = MPI_Comm_set_errhandler(made->mpi, MPI_ERRORS_RETURN);
+    if (error == MPI_SUCCESS) error = MPI_Comm_rank(made->mpi, &rank);
+    if (error == MPI_SUCCESS) error = MPI_Comm_size(made->mpi, &size);
+    if (error == MPI_SUCCESS) error = MPI_Comm_get_attr(made->mpi, MPI_TAG_UB, &last_tag, &has_last_tag);
     *out_last_tag = has_last_tag && last_tag ? (uint32_t)*last_tag : 32767; /* what each MPI has */
     *out_rank = (uint32_t)rank;
     *out_size = (uint32_t)size;
+    *out_world = made;
+    if (error != MPI_SUCCESS) free(made);
     return error;
 }
 
@@ -49,18 +101,22 @@ static int post(int error, request *made, void **out_request) {
     return error;
 }
 
-static int send(uint32_t to, uint32_t tag, const void *bytes, uint64_t size_bytes, void **out_request) {
+static int send(void *own, uint32_t to, uint32_t tag, const void *bytes, uint64_t size_bytes,
+                void **out_request) {
+    const world *w = own;
     request *made = calloc(1, sizeof *made);
     if (!made) return MPI_ERR_NO_MEM;
-    return post(MPI_Isend(bytes, (int)size_bytes, MPI_BYTE, (int)to, (int)tag, world, &made->mpi), made,
+    return post(MPI_Isend(bytes, (int)size_bytes, MPI_BYTE, (int)to, (int)tag, w->mpi, &made->mpi), made,
                 out_request);
 }
 
-static int receive(uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes, void **out_request) {
+static int receive(void *own, uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes,
+                   void **out_request) {
+    const world *w = own;
     request *made = calloc(1, sizeof *made);
     if (!made) return MPI_ERR_NO_MEM;
     made->is_receive = 1;
-    return post(MPI_Irecv(bytes, (int)size_bytes, MPI_BYTE, (int)from, (int)tag, world, &made->mpi), made,
+    return post(MPI_Irecv(bytes, (int)size_bytes, MPI_BYTE, (int)from, (int)tag, w->mpi, &made->mpi), made,
                 out_request);
 }
 
@@ -81,42 +137,33 @@ static int cancel(void *own) {
     return MPI_Cancel(&cancelled->mpi);
 }
 
-static int end(void) {
-    const int error = MPI_Comm_free(&world);
-    if (!initialised_here) return error;
-    initialised_here = 0;
-    return MPI_Finalize();
+static int end(void *own) {
+    world *ended = own;
+    const int initialised_here = ended->initialised_here;
+    const int error = MPI_Comm_free(&ended->mpi);
+    free(ended);
+    return initialised_here ? MPI_Finalize() : error;
 }
 
 static void explain(int error, char *out_text, size_t capacity) {
+    static const char *const own[] = {
+        [-ROTA_MPI_NOT_MULTIPLE] =
+            "the application initialised MPI without MPI_THREAD_MULTIPLE, which rota's own thread needs",
+        [-ROTA_MPI_FINALISED] = "MPI was finalised in this process, and can't be initialised again",
+        [-ROTA_MPI_NOT_INITIALISED] = "MPI is not initialised, as it must be where an MPI_Comm is given",
+        [-ROTA_MPI_NOT_A_GROUP] = "MPI_COMM_NULL, or a communicator between two groups, has no ranks to take",
+        [-ROTA_MPI_OTHER] = "the process has another MPI than rota's library for it was built with"};
     char text[MPI_MAX_ERROR_STRING] = "an error that MPI does not know";
     int length = 0;
-    if (error == -1) {
-        strcpy(text,
-               "the application initialised MPI without MPI_THREAD_MULTIPLE, which rota's own thread needs");
-    } else if (error == -2) {
-        strcpy(text, "MPI was finalised in this process, and can't be initialised again");
-    } else {
-        (void)MPI_Error_string(error, text, &length);
-    }
+    const char *found = error < 0 && (size_t)-error < sizeof own / sizeof *own ? own[-error] : text;
+    if (error >= 0) (void)MPI_Error_string(error, text, &length);
     if (!capacity) return;
-    strncpy(out_text, text, capacity - 1);
+    strncpy(out_text, found ? found : text, capacity - 1);
     out_text[capacity - 1] = 0;
 }
 
-#define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
-#if defined(OMPI_MAJOR_VERSION)
-#define LIBRARY                                                                                              \
-    "Open MPI " TEXT(OMPI_MAJOR_VERSION) "." TEXT(OMPI_MINOR_VERSION) "." TEXT(OMPI_RELEASE_VERSION)
-#elif defined(MPICH_VERSION)
-#define LIBRARY "MPICH " MPICH_VERSION
-#else
-#define LIBRARY "MPI " TEXT(MPI_VERSION) "." TEXT(MPI_SUBVERSION)
-#endif
-
 __attribute__((visibility("default"))) const rota_mpi_functions *rota_mpi_functions_get(void) {
-    static const rota_mpi_functions functions = {ROTA_MPI_VERSION, LIBRARY, begin,  send, receive, test,
-                                                 cancel,           end,     explain};
+    static const rota_mpi_functions functions = {ROTA_MPI_VERSION, LIBRARY, take,   begin, send,
+                                                 receive,          test,    cancel, end,   explain};
     return &functions;
 }

@@ -11,13 +11,13 @@
 int main(void) {
     rota_engine *engine, *again;
     rota_transport *transport;
-    const rota_status status = rota_mpi_open(&engine);
+    const rota_status status = rota_mpi_open(NULL, &engine);
     if (status == ROTA_UNSUPPORTED) {
         (void)printf("skipped: %s\n", rota_last_error());
         return 77;
     }
     rank_ok(status);
-    rank_want(rota_mpi_open(&again) == ROTA_WRONG_STATE, "it is open twice");
+    rank_want(rota_mpi_open(NULL, &again) == ROTA_WRONG_STATE, "it is open twice");
     rank_ok(rota_messages_open(engine, "world", 30000000000u, &transport));
     const uint32_t rank = transport->rank, size = transport->size;
     transport_contract(transport);
@@ -34,7 +34,7 @@ int main(void) {
     }
     rank_want(longest < 200000000u, "a look at closing took %llu us", (unsigned long long)longest / 1000);
     rank_want(abandoned == 0, "%llu bytes abandoned", (unsigned long long)abandoned);
-    rank_want(rota_mpi_open(&again) == ROTA_WRONG_STATE, "MPI comes back");
+    rank_want(rota_mpi_open(NULL, &again) == ROTA_WRONG_STATE, "MPI comes back");
     if (rank == 0) (void)printf("the contract holds on %u ranks\n", size);
     return 0;
 }

@@ -44,7 +44,8 @@ static void late_close(rota_engine *engine) {
     late_of(engine)->real->vtable->close(late_of(engine)->real);
     free(engine);
 }
-static const rota_engine_vtable late_vtable = {late_send, late_receive, late_test, late_cancel, late_close};
+static const rota_engine_vtable late_vtable = {late_send,   late_receive, late_test,
+                                               late_cancel, late_close,   NULL};
 
 static rota_engine *make_late(rota_engine *real) {
     late_engine *made = calloc(1, sizeof *made);

@@ -1,0 +1,522 @@
+/* How ranks meet. Rank 0 listens where all know; each other one listens where its system likes, and tells rank 0:
+ *
+ *   rank i                                       rank 0
+ *   who it is, where it listens    ------------> (another protocol, size, name, or a rank twice: all are refused)
+ *                                  <------------ welcome: so it was the one looked for
+ *                                  <------------ when all have come: where each listens, and a number of this session
+ *   rank i connects to each one below it but rank 0, saying who it is, and is connected by each above it.
+ *
+ * So every two ranks have one connection. Who waits for whom: all for rank 0, rank 0 for all, then each for those above
+ * it; each of these waits ends by the timeout, and says who is missing. A connection that does not say what ranks say,
+ * or has another job's key, is closed, and keeps nobody waiting. Where rank 0 gives up it tells all that have come. */
+#include "exec/comm/rendezvous.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/futex.h"
+#include "exec/comm/sockets.h"
+
+enum {
+    MAGIC = 0x61746f72, /* "rota" */
+    PROTOCOL = 1,       /* of these structs, and of messages between ranks */
+    NEWCOMERS = 64,     /* that have not said who they are; the oldest gives way */
+    ADDRESSES = 16,     /* of a host, that are tried */
+    NAP_NS = 20000000
+};
+static const uint64_t answer_ns = 2000000000u; /* how long one address may take before the next is tried */
+
+typedef struct greeting {
+    uint32_t magic, protocol, size, rank;
+    uint64_t key; /* the job's; between others than rank 0 the session's */
+    uint32_t port, is_between;
+    char name[64];
+} greeting;
+
+typedef enum reply_kind { WELCOME, ALL_HAVE_COME, REFUSED } reply_kind;
+
+typedef struct reply {
+    uint32_t magic, kind;
+    uint64_t session;
+    uint32_t status, reserved;
+    char text[512]; /* why it is refused */
+} reply;
+
+typedef struct newcomer {
+    int socket; /* -1: none */
+    uint32_t used;
+    greeting said;
+} newcomer;
+
+typedef struct gathering {
+    const rota_meeting *meeting;
+    const char *name;
+    uint64_t timeout_ns, deadline_ns, key, session;
+    int listener;
+    uint32_t port; /* of the listener */
+    int *sockets;
+    rota_socket_address *ranks; /* where each listens */
+    struct pollfd *polled;      /* the listener and newcomers */
+    newcomer *newcomers;
+    uint32_t oldest;
+    char where[320]; /* they meet */
+} gathering;
+
+static void make_quick(int own) {
+    static const int yes = 1;
+    (void)setsockopt(own, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+static uint64_t random_number(void) {
+    uint64_t number = 0;
+    if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number) number = rota_clock_ns();
+    return number;
+}
+
+/* "1, 2, 5 and 12 more" of those that are not connected. */
+static void list_missing(const gathering *g, uint32_t first, char *out_text, size_t capacity) {
+    uint32_t missing = 0;
+    size_t used = 0;
+    out_text[0] = 0;
+    for (uint32_t r = first; r < g->meeting->size; r++) {
+        if (r == g->meeting->rank || g->sockets[r] >= 0) continue;
+        if (missing++ < 8)
+            used += (size_t)snprintf(out_text + used, capacity - used, "%s%u", used ? ", " : "", r);
+    }
+    if (missing > 8) (void)snprintf(out_text + used, capacity - used, " and %u more", missing - 8);
+}
+
+/* ---- Who comes ---- */
+
+static void leave_newcomer(newcomer *n) {
+    if (n->socket >= 0) (void)close(n->socket);
+    *n = (newcomer){.socket = -1};
+}
+
+static void accept_all(gathering *g) {
+    for (;;) {
+        const int own = accept4(g->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (own < 0) return;
+        newcomer *n = &g->newcomers[g->oldest++ % NEWCOMERS];
+        leave_newcomer(n);
+        n->socket = own;
+        make_quick(own);
+    }
+}
+
+/* True: it has said who it is. One that says something else is left. */
+static bool hear(newcomer *n) {
+    const ssize_t got =
+        recv(n->socket, (uint8_t *)&n->said + n->used, sizeof n->said - n->used, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (got > 0) n->used += (uint32_t)got;
+    if (got <= 0 || (n->used >= sizeof n->said.magic && n->said.magic != MAGIC)) leave_newcomer(n);
+    if (n->used < sizeof n->said) return false;
+    n->said.name[sizeof n->said.name - 1] = 0;
+    return true;
+}
+
+/* Waits a while for someone, and has `take` see who says who it is: it takes the socket, or not. */
+static rota_status look_for_newcomers(gathering *g, rota_status (*take)(gathering *g, newcomer *who)) {
+    g->polled[0] = (struct pollfd){.fd = g->listener, .events = POLLIN};
+    for (uint32_t i = 0; i < NEWCOMERS; i++)
+        g->polled[1 + i] = (struct pollfd){.fd = g->newcomers[i].socket, .events = POLLIN};
+    if (poll(g->polled, 1 + NEWCOMERS, 100) <= 0) return ROTA_OK;
+    for (uint32_t i = 0; i < NEWCOMERS; i++) {
+        newcomer *n = &g->newcomers[i];
+        if (!g->polled[1 + i].revents || !hear(n)) continue;
+        const rota_status status = take(g, n);
+        leave_newcomer(n);
+        ROTA_TRY(status);
+    }
+    if (g->polled[0].revents) accept_all(g);
+    return ROTA_OK;
+}
+
+static bool answer(const gathering *g, int to, reply_kind kind, rota_status status, const char *text) {
+    reply said = {.magic = MAGIC, .kind = kind, .session = g->session, .status = status};
+    (void)snprintf(said.text, sizeof said.text, "%s", text);
+    return rota_socket_send(to, &said, sizeof said, rota_deadline_after(answer_ns));
+}
+
+/* ---- Rank 0 ---- */
+
+/* Refuses it, and all. */
+static rota_status refuse(gathering *g, const newcomer *who, const char *text) {
+    (void)answer(g, who->socket, REFUSED, ROTA_INVALID_ARGUMENT, text);
+    return rota_fail(ROTA_INVALID_ARGUMENT, "%s", text);
+}
+
+static rota_status take_rank(gathering *g, newcomer *who) {
+    const greeting *said = &who->said;
+    char text[400], found[ROTA_SOCKET_TEXT] = "?";
+    rota_socket_address from;
+    if (said->is_between || said->key != g->key) return ROTA_OK; /* another job's: it looks elsewhere */
+    if (!rota_socket_peer(who->socket, &from)) return ROTA_OK;
+    rota_socket_describe(&from, found);
+    const int used =
+        snprintf(text, sizeof text, "communicator '%.63s': who came to rank 0 at %.100s from %s ", g->name,
+                 g->where, found);
+    char *rest = text + used;
+    const size_t room = sizeof text - (size_t)used;
+    if (said->protocol != PROTOCOL) {
+        (void)snprintf(rest, room, "has another version of rota (protocol %u, not %u)", said->protocol,
+                       PROTOCOL);
+    } else if (said->size != g->meeting->size) {
+        (void)snprintf(rest, room, "is rank %u of %u, expected one of %u", said->rank, said->size,
+                       g->meeting->size);
+    } else if (strcmp(said->name, g->name) != 0) {
+        (void)snprintf(rest, room, "is rank %u of communicator '%s'", said->rank, said->name);
+    } else if (said->rank == 0 || said->rank >= g->meeting->size) {
+        (void)snprintf(rest, room, "is rank %u, expected one of 1 to %u", said->rank, g->meeting->size - 1);
+    } else {
+        char byte;
+        int *own = &g->sockets[said->rank];
+        /* It may have gone meanwhile, and come again. */
+        if (*own >= 0 && recv(*own, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+            (void)close(*own);
+            *own = -1;
+        }
+        if (*own < 0) {
+            if (!answer(g, who->socket, WELCOME, ROTA_OK, "")) return ROTA_OK;
+            *own = who->socket;
+            who->socket = -1;
+            g->ranks[said->rank] = from;
+            g->ranks[said->rank].port = said->port;
+            return ROTA_OK;
+        }
+        (void)snprintf(rest, room, "is rank %u, which has come already", said->rank);
+    }
+    return refuse(g, who, text);
+}
+
+static bool have_all_come(gathering *g) {
+    bool are_here = true;
+    for (uint32_t r = 1; r < g->meeting->size; r++) {
+        char byte;
+        if (g->sockets[r] >= 0 && recv(g->sockets[r], &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
+            (void)close(g->sockets[r]);
+            g->sockets[r] = -1;
+        }
+        are_here = are_here && g->sockets[r] >= 0;
+    }
+    return are_here;
+}
+
+static rota_status gather(gathering *g) {
+    char missing[160];
+    while (!have_all_come(g)) {
+        if (rota_clock_ns() > g->deadline_ns) {
+            list_missing(g, 1, missing, sizeof missing);
+            return rota_fail(
+                ROTA_TIMEOUT,
+                "communicator '%.63s': rank 0 waited %.1f s at %s for ranks that did not come: %s", g->name,
+                (double)g->timeout_ns * 1e-9, g->where, missing);
+        }
+        ROTA_TRY(look_for_newcomers(g, take_rank));
+    }
+    for (uint32_t r = 1; r < g->meeting->size; r++)
+        if (!answer(g, g->sockets[r], ALL_HAVE_COME, ROTA_OK, "") ||
+            !rota_socket_send(g->sockets[r], g->ranks, g->meeting->size * sizeof *g->ranks, g->deadline_ns))
+            return rota_fail(ROTA_SYSTEM, "communicator '%.63s': rank %u left as all had come: %s", g->name,
+                             r, strerror(errno));
+    return ROTA_OK;
+}
+
+static void refuse_all(const gathering *g, rota_status status) {
+    for (uint32_t r = 1; r < g->meeting->size; r++)
+        if (g->sockets[r] >= 0) (void)answer(g, g->sockets[r], REFUSED, status, rota_last_error());
+}
+
+static bool is_local(const rota_meeting *meeting) {
+    return strcmp(meeting->host, "localhost") == 0 || strncmp(meeting->host, "127.", 4) == 0;
+}
+
+static rota_status fail_to_listen(const gathering *g) {
+    return rota_fail(ROTA_SYSTEM, "communicator '%.63s': rank %u can't listen at %s: %s", g->name,
+                     g->meeting->rank, g->where, strerror(errno));
+}
+
+/* A port that is busy may be so for moments: another communicator's of these ranks may just have met there. */
+static rota_status listen_at_port(gathering *g) {
+    for (;;) {
+        for (uint32_t i = 0; i < g->meeting->port_count; i++) {
+            g->port = g->meeting->first_port + i;
+            g->listener = rota_socket_listen(is_local(g->meeting), &g->port);
+            if (g->listener >= 0) return ROTA_OK;
+            if (errno != EADDRINUSE) return fail_to_listen(g);
+        }
+        if (rota_clock_ns() > g->deadline_ns) {
+            errno = EADDRINUSE;
+            return fail_to_listen(g);
+        }
+        rota_nap_until(rota_deadline_after(NAP_NS));
+    }
+}
+
+/* Whole at once, since others look at it at any time; and over what another job has left. */
+static rota_status write_file(const gathering *g) {
+    rota_socket_address own[ADDRESSES];
+    char text[ADDRESSES * ROTA_SOCKET_TEXT * 2], name[1100];
+    uint32_t count = rota_socket_own_addresses(ADDRESSES, own);
+    int used = snprintf(text, sizeof text, "rota %016" PRIx64 "\n", g->key);
+    for (uint32_t i = 0; i < count; i++) {
+        used += snprintf(text + used, sizeof text - (size_t)used, "%c %u ",
+                         own[i].family == AF_INET ? '4' : '6', g->port);
+        for (uint32_t b = 0; b < sizeof own[i].bytes; b++)
+            used += snprintf(text + used, sizeof text - (size_t)used, "%02x", own[i].bytes[b]);
+        used += snprintf(text + used, sizeof text - (size_t)used, "\n");
+    }
+    (void)snprintf(name, sizeof name, "%s.%" PRIx64, g->meeting->path, g->key);
+    const int file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool is_good = file >= 0 && write(file, text, (size_t)used) == used;
+    if (file >= 0) is_good = close(file) == 0 && is_good;
+    if (is_good && rename(name, g->meeting->path) == 0) return ROTA_OK;
+    const int error = errno;
+    if (file >= 0) (void)unlink(name);
+    return rota_fail(ROTA_SYSTEM, "communicator '%.63s': ranks can't meet by '%s': %s", g->name,
+                     g->meeting->path, strerror(error));
+}
+
+static rota_status receive_ranks(gathering *g) {
+    if (g->meeting->path[0]) {
+        g->key = random_number();
+        g->port = 0;
+        g->listener = rota_socket_listen(false, &g->port);
+        if (g->listener < 0) return fail_to_listen(g);
+        ROTA_TRY(write_file(g));
+    } else {
+        ROTA_TRY(listen_at_port(g));
+    }
+    g->session = random_number();
+    const rota_status status = gather(g);
+    if (status != ROTA_OK) refuse_all(g, status);
+    if (g->meeting->path[0]) (void)unlink(g->meeting->path);
+    return status;
+}
+
+/* ---- The others ---- */
+
+/* "4 40123 7f0000010000...": a family, a port, the bytes. */
+static bool read_address(const char *line, rota_socket_address *out) {
+    char *end = NULL, digits[3] = "";
+    *out = (rota_socket_address){.family = *line == '4' ? AF_INET : AF_INET6};
+    if ((*line != '4' && *line != '6') || line[1] != ' ') return false;
+    out->port = (uint32_t)strtoul(line + 2, &end, 10);
+    const char *bytes = end + 1;
+    if (*end != ' ' || strspn(bytes, "0123456789abcdef") != 2 * sizeof out->bytes) return false;
+    for (size_t b = 0; b < sizeof out->bytes; b++) {
+        memcpy(digits, bytes + 2 * b, 2);
+        out->bytes[b] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+    return true;
+}
+
+/* What rank 0 has written; 0: nothing yet. */
+static uint32_t read_file(gathering *g, rota_socket_address *out_addresses) {
+    char line[128];
+    uint32_t count = 0;
+    FILE *file = fopen(g->meeting->path, "re");
+    if (!file) return 0;
+    if (fgets(line, sizeof line, file) && strncmp(line, "rota ", 5) == 0) {
+        g->key = strtoull(line + 5, NULL, 16);
+        while (count < ADDRESSES && fgets(line, sizeof line, file) &&
+               read_address(line, &out_addresses[count]))
+            count++;
+    }
+    (void)fclose(file);
+    return count;
+}
+
+static rota_status fail_refused(const reply *said) {
+    const bool is_known = said->status > ROTA_OK && said->status < ROTA_STATUS_COUNT;
+    return rota_fail(is_known ? (rota_status)said->status : ROTA_SYSTEM, "%.511s", said->text);
+}
+
+/* One address: false, with a reason: rank 0 is not there. */
+static bool try_address(gathering *g, const rota_socket_address *to, char *out_reason, size_t capacity,
+                        rota_status *out_status) {
+    const uint64_t soon_ns = rota_deadline_after(answer_ns);
+    const uint64_t until_ns = soon_ns < g->deadline_ns ? soon_ns : g->deadline_ns;
+    char text[ROTA_SOCKET_TEXT];
+    greeting own = {.magic = MAGIC,
+                    .protocol = PROTOCOL,
+                    .size = g->meeting->size,
+                    .rank = g->meeting->rank,
+                    .key = g->key};
+    reply said = {.magic = 0};
+    own.port = g->port;
+    (void)snprintf(own.name, sizeof own.name, "%s", g->name);
+    rota_socket_describe(to, text);
+    const int made = rota_socket_connect(to, until_ns);
+    if (made < 0) {
+        (void)snprintf(out_reason, capacity, "%s: %s", text, strerror(errno));
+        return false;
+    }
+    make_quick(made);
+    const bool is_heard = rota_socket_send(made, &own, sizeof own, until_ns) &&
+                          rota_socket_receive(made, &said, sizeof said, until_ns) && said.magic == MAGIC;
+    if (is_heard && said.kind == WELCOME) {
+        g->sockets[0] = made;
+        return true;
+    }
+    if (!is_heard)
+        (void)snprintf(out_reason, capacity,
+                       "%s: who listens there is not rank 0 of this job, or does not answer", text);
+    if (is_heard) *out_status = fail_refused(&said);
+    (void)close(made);
+    return is_heard;
+}
+
+static rota_status reach_rank_0(gathering *g) {
+    char reason[256] = "";
+    rota_socket_address found[ADDRESSES];
+    rota_status status = ROTA_OK;
+    for (;;) {
+        const char *text = "it has not written the file";
+        const uint32_t count = g->meeting->path[0]
+                                   ? read_file(g, found)
+                                   : rota_socket_resolve(g->meeting->host, ADDRESSES, found, &text);
+        if (count == 0) (void)snprintf(reason, sizeof reason, "%s", text);
+        for (uint32_t p = 0; p < g->meeting->port_count; p++)
+            for (uint32_t i = 0; i < count; i++) {
+                if (!g->meeting->path[0]) found[i].port = g->meeting->first_port + p;
+                if (try_address(g, &found[i], reason, sizeof reason, &status)) return status;
+                if (rota_clock_ns() > g->deadline_ns) break;
+            }
+        if (rota_clock_ns() > g->deadline_ns)
+            return rota_fail(ROTA_TIMEOUT,
+                             "communicator '%.63s': rank %u did not find rank 0 at %s within %.1f s: %s",
+                             g->name, g->meeting->rank, g->where, (double)g->timeout_ns * 1e-9, reason);
+        rota_nap_until(rota_deadline_after(NAP_NS));
+    }
+}
+
+/* Those of rank 0's own host may have come to it from an address that others can't reach. */
+static void correct_local(gathering *g) {
+    rota_socket_address zero;
+    if (!rota_socket_peer(g->sockets[0], &zero) || rota_socket_is_loopback(&zero)) return;
+    for (uint32_t r = 1; r < g->meeting->size; r++) {
+        if (r == g->meeting->rank || !rota_socket_is_loopback(&g->ranks[r])) continue;
+        const uint32_t port = g->ranks[r].port;
+        g->ranks[r] = zero;
+        g->ranks[r].port = port;
+    }
+}
+
+static rota_status hear_from_rank_0(gathering *g) {
+    reply said;
+    if (!rota_socket_receive(g->sockets[0], &said, sizeof said, g->deadline_ns) || said.magic != MAGIC)
+        return rota_fail(errno == ETIMEDOUT ? ROTA_TIMEOUT : ROTA_SYSTEM,
+                         "communicator '%.63s': rank %u waited at rank 0, %s, until all have come: %s",
+                         g->name, g->meeting->rank, g->where,
+                         errno == ETIMEDOUT ? "it did not say so by the timeout" : "it has left");
+    if (said.kind != ALL_HAVE_COME) return fail_refused(&said);
+    g->session = said.session;
+    if (!rota_socket_receive(g->sockets[0], g->ranks, g->meeting->size * sizeof *g->ranks, g->deadline_ns))
+        return rota_fail(ROTA_SYSTEM, "communicator '%.63s': rank 0 has left as all had come: %s", g->name,
+                         strerror(errno));
+    correct_local(g);
+    return ROTA_OK;
+}
+
+static rota_status take_between(gathering *g, newcomer *who) {
+    const greeting *said = &who->said;
+    if (said->protocol != PROTOCOL || !said->is_between || said->key != g->session ||
+        said->rank <= g->meeting->rank || said->rank >= g->meeting->size || g->sockets[said->rank] >= 0)
+        return ROTA_OK;
+    g->sockets[said->rank] = who->socket;
+    who->socket = -1;
+    return ROTA_OK;
+}
+
+static rota_status connect_to(gathering *g, uint32_t r) {
+    greeting own = {.magic = MAGIC,
+                    .protocol = PROTOCOL,
+                    .size = g->meeting->size,
+                    .rank = g->meeting->rank,
+                    .key = g->session,
+                    .is_between = 1};
+    char text[ROTA_SOCKET_TEXT];
+    g->sockets[r] = rota_socket_connect(&g->ranks[r], g->deadline_ns);
+    if (g->sockets[r] >= 0 && rota_socket_send(g->sockets[r], &own, sizeof own, g->deadline_ns)) {
+        make_quick(g->sockets[r]);
+        return ROTA_OK;
+    }
+    const int error = errno;
+    rota_socket_describe(&g->ranks[r], text);
+    return rota_fail(error == ETIMEDOUT ? ROTA_TIMEOUT : ROTA_SYSTEM,
+                     "communicator '%.63s': rank %u can't connect to rank %u at %s: %s", g->name,
+                     g->meeting->rank, r, text, strerror(error));
+}
+
+static rota_status connect_between(gathering *g) {
+    char missing[160];
+    for (uint32_t r = 1; r < g->meeting->rank; r++) ROTA_TRY(connect_to(g, r));
+    for (;;) {
+        list_missing(g, g->meeting->rank + 1, missing, sizeof missing);
+        if (!missing[0]) return ROTA_OK;
+        if (rota_clock_ns() > g->deadline_ns)
+            return rota_fail(
+                ROTA_TIMEOUT,
+                "communicator '%.63s': rank %u waited for ranks that had come to %s and did not connect: %s",
+                g->name, g->meeting->rank, g->where, missing);
+        ROTA_TRY(look_for_newcomers(g, take_between));
+    }
+}
+
+static rota_status go_to_rank_0(gathering *g) {
+    g->port = 0;
+    g->listener = rota_socket_listen(is_local(g->meeting), &g->port);
+    if (g->listener < 0) return fail_to_listen(g);
+    ROTA_TRY(reach_rank_0(g));
+    ROTA_TRY(hear_from_rank_0(g));
+    return connect_between(g);
+}
+
+/* ---- All ---- */
+
+static rota_status meet(gathering *g) {
+    if (g->meeting->size == 1) return ROTA_OK;
+    g->ranks = calloc(g->meeting->size, sizeof *g->ranks);
+    g->polled = calloc(1 + NEWCOMERS, sizeof *g->polled);
+    g->newcomers = calloc(NEWCOMERS, sizeof *g->newcomers);
+    if (!g->ranks || !g->polled || !g->newcomers)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%.63s': no host memory for %u ranks", g->name,
+                         g->meeting->size);
+    for (uint32_t i = 0; i < NEWCOMERS; i++) g->newcomers[i].socket = -1;
+    return g->meeting->rank == 0 ? receive_ranks(g) : go_to_rank_0(g);
+}
+
+rota_status rota_rendezvous(const rota_meeting *meeting, const char *name, uint64_t timeout_ns,
+                            int *out_sockets) {
+    gathering g = {.meeting = meeting,
+                   .name = name,
+                   .timeout_ns = timeout_ns,
+                   .key = meeting->key,
+                   .listener = -1,
+                   .sockets = out_sockets};
+    g.deadline_ns = rota_deadline_after(timeout_ns);
+    rota_meeting_describe(meeting, g.where, sizeof g.where);
+    for (uint32_t r = 0; r < meeting->size; r++) out_sockets[r] = -1;
+    const rota_status status = meet(&g);
+    for (uint32_t i = 0; i < NEWCOMERS && g.newcomers; i++) leave_newcomer(&g.newcomers[i]);
+    if (g.listener >= 0) (void)close(g.listener);
+    for (uint32_t r = 0; r < meeting->size && status != ROTA_OK; r++)
+        if (out_sockets[r] >= 0) (void)close(out_sockets[r]);
+    free(g.newcomers);
+    free(g.polled);
+    free(g.ranks);
+    return status;
+}

@@ -1,0 +1,146 @@
+/* Where ranks meet, as a communicator's options and launchers say it: ranks that are threads of this process, and what
+ * is refused. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "tests/kit/support.h"
+#include "tests/ranks/rank_cases.h"
+
+static void open_runtimes(uint32_t size, rota_runtime **out_runtimes) {
+    const rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = "");
+    for (uint32_t i = 0; i < size; i++) assert_ok(rota_runtime_open(&options, &out_runtimes[i]));
+}
+
+static void close_runtimes(uint32_t size, rota_runtime **runtimes) {
+    for (uint32_t i = 0; i < size; i++) assert_ok(rota_runtime_close(runtimes[i], 20000000000u));
+}
+
+/* Several ranks of a launcher that MPI was not told of are not taken for one that is alone, nor for MPI's; they meet by
+ * what it says, and are told what it did not. */
+static void other_launchers_are_noticed(void **state) {
+    (void)state;
+    rota_runtime *runtime;
+    rota_communicator *communicator;
+    const rota_communicator_options alone = ROTA_COMMUNICATOR_OPTIONS(.transport = "alone");
+    const rota_communicator_options mpi = ROTA_COMMUNICATOR_OPTIONS(.transport = "mpi");
+    const rota_communicator_options soon = ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = 200000000u);
+    open_runtimes(1, &runtime);
+    (void)setenv("TORCHELASTIC_RUN_ID", "none", 1);
+    (void)setenv("WORLD_SIZE", "4", 1);
+    assert_status(rota_communicator_open(runtime, NULL, &communicator), ROTA_INVALID_ARGUMENT);
+    expect_said("a rank that torchrun started, but RANK is not set");
+    assert_null(communicator);
+    assert_status(rota_communicator_open(runtime, &mpi, &communicator), ROTA_UNSUPPORTED);
+    expect_said("4 ranks that torchrun started without it");
+    (void)setenv("RANK", "2", 1);
+    (void)setenv("MASTER_ADDR", "127.0.0.1", 1);
+    (void)setenv("MASTER_PORT", "9", 1); /* nobody listens behind it */
+    assert_status(rota_communicator_open(runtime, &soon, &communicator), ROTA_TIMEOUT);
+    expect_said("communicator 'world': rank 2 did not find rank 0 at 127.0.0.1:10 to 25");
+    for (const char *const *name = (const char *const[]){"TORCHELASTIC_RUN_ID", "RANK", "MASTER_ADDR", NULL};
+         *name; name++)
+        (void)unsetenv(*name);
+    (void)setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+    assert_status(rota_communicator_open(runtime, NULL, &communicator), ROTA_INVALID_ARGUMENT);
+    expect_said("a rank that srun started, but SLURM_PROCID is not set");
+    assert_ok(rota_communicator_open(runtime, &alone, &communicator));
+    assert_ok(rota_communicator_close(communicator, 0));
+    (void)unsetenv("SLURM_STEP_NUM_TASKS");
+    assert_ok(rota_communicator_open(runtime, NULL, &communicator)); /* WORLD_SIZE may be anybody's */
+    assert_int_equal(rota_communicator_size(communicator), 1);
+    assert_ok(rota_communicator_close(communicator, 0));
+    (void)unsetenv("WORLD_SIZE");
+    (void)unsetenv("MASTER_PORT");
+    close_runtimes(1, &runtime);
+}
+
+/* ---- Ranks that meet by an address ---- */
+
+typedef struct meeting_rank {
+    pthread_t thread;
+    rota_runtime *runtime;
+    rota_communicator_options options;
+    rota_communicator *communicator;
+    rota_status status;
+} meeting_rank;
+
+static void *meet(void *argument) {
+    meeting_rank *own = argument;
+    own->status = rota_communicator_open(own->runtime, &own->options, &own->communicator);
+    if (own->status != ROTA_OK) return NULL;
+    rank_cases[0].run(own->runtime, own->communicator);
+    rank_ok(rota_communicator_close(own->communicator, 0));
+    return NULL;
+}
+
+/* Twice at one: the second time as the first was. */
+static void ranks_that_meet(void **state) {
+    (void)state;
+    char folder[] = "/tmp/rota_ranksXXXXXX", address[64];
+    rota_runtime *runtimes[3];
+    meeting_rank ranks[3];
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(address, sizeof address, "file:%s/here", folder);
+    open_runtimes(3, runtimes);
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        for (uint32_t r = 0; r < 3; r++) {
+            ranks[r] = (meeting_rank){.runtime = runtimes[r]};
+            ranks[r].options = ROTA_COMMUNICATOR_OPTIONS(.name = turn ? "second" : "first",
+                                                         .address = address, .rank = r, .size = 3);
+            assert_int_equal(pthread_create(&ranks[r].thread, NULL, meet, &ranks[r]), 0);
+        }
+        for (uint32_t r = 0; r < 3; r++) assert_int_equal(pthread_join(ranks[r].thread, NULL), 0);
+        for (uint32_t r = 0; r < 3; r++) assert_int_equal(ranks[r].status, ROTA_OK);
+    }
+    close_runtimes(3, runtimes);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void meetings_that_will_not_do(void **state) {
+    (void)state;
+    rota_runtime *runtime;
+    rota_communicator *communicator;
+    int no_comm = 0;
+    const struct {
+        rota_communicator_options options;
+        rota_status status;
+        const char *text;
+    } rows[] = {
+        {ROTA_COMMUNICATOR_OPTIONS(.address = "nowhere", .size = 2), ROTA_INVALID_ARGUMENT,
+         "'nowhere', expected \"host:port\""},
+        {ROTA_COMMUNICATOR_OPTIONS(.address = "localhost:4000", .rank = 2, .size = 2), ROTA_INVALID_ARGUMENT,
+         "rank 2 of 2"},
+        {ROTA_COMMUNICATOR_OPTIONS(.address = "localhost:4000", .size = 2, .transport = "mpi"),
+         ROTA_INVALID_ARGUMENT, "by transport 'mpi', expected \"tcp\""},
+        {ROTA_COMMUNICATOR_OPTIONS(.mpi_communicator = &no_comm, .transport = "tcp"), ROTA_INVALID_ARGUMENT,
+         "of an MPI_Comm by transport 'tcp', expected \"mpi\""},
+        {ROTA_COMMUNICATOR_OPTIONS(.mpi_communicator = &no_comm, .address = "localhost:4000", .size = 1),
+         ROTA_INVALID_ARGUMENT, "expected one of them"},
+        {ROTA_COMMUNICATOR_OPTIONS(.size = 2), ROTA_INVALID_ARGUMENT, "without an address"},
+        {ROTA_COMMUNICATOR_OPTIONS(.transport = "tcp"), ROTA_INVALID_ARGUMENT,
+         "need an address with rank and size"},
+        {ROTA_COMMUNICATOR_OPTIONS(.transport = "pigeons"), ROTA_UNSUPPORTED,
+         "'pigeons', expected \"mpi\", \"tcp\""},
+    };
+    open_runtimes(1, &runtime);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_status(rota_communicator_open(runtime, &rows[i].options, &communicator), rows[i].status);
+        expect_said(rows[i].text);
+        assert_null(communicator);
+    }
+    const rota_communicator_options one = ROTA_COMMUNICATOR_OPTIONS(.address = "localhost:4000", .size = 1);
+    assert_ok(rota_communicator_open(runtime, &one, &communicator));
+    assert_string_equal(rota_communicator_transport(communicator), "tcp");
+    assert_ok(rota_communicator_close(communicator, 0));
+    assert_status(rota_communicator_open_ranks(&runtime, 1, &one, &communicator), ROTA_INVALID_ARGUMENT);
+    close_runtimes(1, &runtime);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_launchers_are_noticed),
+        cmocka_unit_test(ranks_that_meet),
+        cmocka_unit_test(meetings_that_will_not_do),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
