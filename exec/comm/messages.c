@@ -191,7 +191,7 @@ static void carried(rota_transport *transport, const char *cause, bool gave_up) 
 
 static rota_status progress(rota_transport *transport, bool *out_over, bool *out_moved) {
     rota_messages *m = messages_of(transport);
-    bool is_done = false;
+    bool is_done = false, goes_on = false;
     *out_over = *out_moved = false;
     if (m->now.stage == ROTA_MESSAGES_CARRIED) return look_at_carried(m, out_over);
     const uint64_t now = rota_clock_ns(), unseen_ns = now - m->now.looked_ns;
@@ -208,9 +208,10 @@ static rota_status progress(rota_transport *transport, bool *out_over, bool *out
         rota_messages_end_with(m, rota_last_error());
     } else if (m->now.pending == 0) {
         go_on(m, &is_done);
-        *out_moved = true;
+        *out_moved = goes_on = true;
     }
-    if (!is_done) look_for_hindrance(m);
+    /* Not of what was posted just now: it may be here, from a rank that is gone. */
+    if (!goes_on) look_for_hindrance(m);
     if (!is_done && !m->end.is_over && !*out_moved && now - m->now.moved_ns > m->base.timeout_ns) expire(m);
     if (*out_moved) m->now.moved_ns = now;
     if (m->now.stage == ROTA_MESSAGES_CARRIED && !m->end.is_over) {

@@ -4,11 +4,15 @@
  *   who it is, where it listens    ------------> (another protocol, size, name, or a rank twice: all are refused)
  *                                  <------------ welcome: so it was the one looked for
  *                                  <------------ when all have come: where each listens, and a number of this session
- *   rank i connects to each one below it but rank 0, saying who it is, and is connected by each above it.
+ *   rank i connects to each one below it but rank 0, saying who it is, and is welcome there; each above it does so
+ *   connected to all               ------------>
+ *                                  <------------ open: all are
  *
- * So every two ranks have one connection. Who waits for whom: all for rank 0, rank 0 for all, then each for those above
- * it; each of these waits ends by the timeout, and says who is missing. A connection that does not say what ranks say,
- * or has another job's key, is closed, and keeps nobody waiting. Where rank 0 gives up it tells all that have come. */
+ * So every two ranks have one connection, and opening fails on all of them or on none, but for who leaves just then.
+ * Who waits for whom: all for rank 0, rank 0 for all, then each for those below it to be connected to those below them,
+ * and for those above it; each of these waits ends by the timeout, and says who is missing. A connection that does not
+ * say what ranks say, or has another job's key, is closed, and keeps nobody waiting. Where rank 0 gives up it tells all
+ * that have come. */
 #include "exec/comm/rendezvous.h"
 
 #include <errno.h>
@@ -31,7 +35,7 @@
 enum {
     MAGIC = 0x61746f72, /* "rota" */
     PROTOCOL = 1,       /* of these structs, and of messages between ranks */
-    NEWCOMERS = 64,     /* that have not said who they are; the oldest gives way */
+    NEWCOMERS = 64,     /* that have not said who they are; one that does not for long gives way */
     ADDRESSES = 16,     /* of a host, that are tried */
     NAP_NS = 20000000
 };
@@ -44,7 +48,7 @@ typedef struct greeting {
     char name[64];
 } greeting;
 
-typedef enum reply_kind { WELCOME, ALL_HAVE_COME, REFUSED } reply_kind;
+typedef enum reply_kind { WELCOME, ALL_HAVE_COME, CONNECTED, OPEN, REFUSED } reply_kind;
 
 typedef struct reply {
     uint32_t magic, kind;
@@ -56,6 +60,7 @@ typedef struct reply {
 typedef struct newcomer {
     int socket; /* -1: none */
     uint32_t used;
+    uint64_t since_ns;
     greeting said;
 } newcomer;
 
@@ -69,7 +74,6 @@ typedef struct gathering {
     rota_socket_address *ranks; /* where each listens */
     struct pollfd *polled;      /* the listener and newcomers */
     newcomer *newcomers;
-    uint32_t oldest;
     char where[320]; /* they meet */
 } gathering;
 
@@ -104,14 +108,24 @@ static void leave_newcomer(newcomer *n) {
     *n = (newcomer){.socket = -1};
 }
 
-static void accept_all(gathering *g) {
-    for (;;) {
-        const int own = accept4(g->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (own < 0) return;
-        newcomer *n = &g->newcomers[g->oldest++ % NEWCOMERS];
-        leave_newcomer(n);
-        n->socket = own;
-        make_quick(own);
+/* Room for one more; NULL: the others wait where they are, in the system, which has them connected. */
+static newcomer *find_room(gathering *g) {
+    newcomer *oldest = &g->newcomers[0];
+    for (uint32_t i = 0; i < NEWCOMERS; i++) {
+        if (g->newcomers[i].socket < 0) return &g->newcomers[i];
+        if (g->newcomers[i].since_ns < oldest->since_ns) oldest = &g->newcomers[i];
+    }
+    if (rota_clock_ns() - oldest->since_ns < answer_ns) return NULL;
+    leave_newcomer(oldest); /* it has had its time */
+    return oldest;
+}
+
+static void accept_some(gathering *g) {
+    for (newcomer *n; (n = find_room(g));) {
+        n->socket = accept4(g->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (n->socket < 0) return;
+        n->since_ns = rota_clock_ns();
+        make_quick(n->socket);
     }
 }
 
@@ -129,7 +143,7 @@ static bool hear(newcomer *n) {
 
 /* Waits a while for someone, and has `take` see who says who it is: it takes the socket, or not. */
 static rota_status look_for_newcomers(gathering *g, rota_status (*take)(gathering *g, newcomer *who)) {
-    g->polled[0] = (struct pollfd){.fd = g->listener, .events = POLLIN};
+    g->polled[0] = (struct pollfd){.fd = find_room(g) ? g->listener : -1, .events = POLLIN};
     for (uint32_t i = 0; i < NEWCOMERS; i++)
         g->polled[1 + i] = (struct pollfd){.fd = g->newcomers[i].socket, .events = POLLIN};
     if (poll(g->polled, 1 + NEWCOMERS, 100) <= 0) return ROTA_OK;
@@ -140,7 +154,7 @@ static rota_status look_for_newcomers(gathering *g, rota_status (*take)(gatherin
         leave_newcomer(n);
         ROTA_TRY(status);
     }
-    if (g->polled[0].revents) accept_all(g);
+    if (g->polled[0].revents) accept_some(g);
     return ROTA_OK;
 }
 
@@ -234,6 +248,22 @@ static rota_status gather(gathering *g) {
     return ROTA_OK;
 }
 
+/* Each says when it is connected to all; then all are told that they are. */
+static rota_status await_connected(gathering *g) {
+    for (uint32_t r = 1; r < g->meeting->size; r++) {
+        reply said;
+        if (rota_socket_receive(g->sockets[r], &said, sizeof said, g->deadline_ns) && said.magic == MAGIC &&
+            said.kind == CONNECTED)
+            continue;
+        const bool is_late = errno == ETIMEDOUT;
+        return rota_fail(is_late ? ROTA_TIMEOUT : ROTA_SYSTEM,
+                         "communicator '%.63s': rank 0 waited at %s for rank %u to be connected to all: %s",
+                         g->name, g->where, r, is_late ? "it was not by the timeout" : "it left");
+    }
+    for (uint32_t r = 1; r < g->meeting->size; r++) (void)answer(g, g->sockets[r], OPEN, ROTA_OK, "");
+    return ROTA_OK;
+}
+
 static void refuse_all(const gathering *g, rota_status status) {
     for (uint32_t r = 1; r < g->meeting->size; r++)
         if (g->sockets[r] >= 0) (void)answer(g, g->sockets[r], REFUSED, status, rota_last_error());
@@ -300,7 +330,8 @@ static rota_status receive_ranks(gathering *g) {
         ROTA_TRY(listen_at_port(g));
     }
     g->session = random_number();
-    const rota_status status = gather(g);
+    rota_status status = gather(g);
+    if (status == ROTA_OK) status = await_connected(g);
     if (status != ROTA_OK) refuse_all(g, status);
     if (g->meeting->path[0]) (void)unlink(g->meeting->path);
     return status;
@@ -436,29 +467,50 @@ static rota_status take_between(gathering *g, newcomer *who) {
     if (said->protocol != PROTOCOL || !said->is_between || said->key != g->session ||
         said->rank <= g->meeting->rank || said->rank >= g->meeting->size || g->sockets[said->rank] >= 0)
         return ROTA_OK;
+    if (!answer(g, who->socket, WELCOME, ROTA_OK, "")) return ROTA_OK;
     g->sockets[said->rank] = who->socket;
     who->socket = -1;
     return ROTA_OK;
 }
 
-static rota_status connect_to(gathering *g, uint32_t r) {
-    greeting own = {.magic = MAGIC,
-                    .protocol = PROTOCOL,
-                    .size = g->meeting->size,
-                    .rank = g->meeting->rank,
-                    .key = g->session,
-                    .is_between = 1};
-    char text[ROTA_SOCKET_TEXT];
-    g->sockets[r] = rota_socket_connect(&g->ranks[r], g->deadline_ns);
-    if (g->sockets[r] >= 0 && rota_socket_send(g->sockets[r], &own, sizeof own, g->deadline_ns)) {
-        make_quick(g->sockets[r]);
-        return ROTA_OK;
+/* Until it says WELCOME it may not have taken this one for what it is. */
+static bool try_to_connect(gathering *g, uint32_t r) {
+    const greeting own = {.magic = MAGIC,
+                          .protocol = PROTOCOL,
+                          .size = g->meeting->size,
+                          .rank = g->meeting->rank,
+                          .key = g->session,
+                          .is_between = 1};
+    reply said = {.magic = 0};
+    const int made = rota_socket_connect(&g->ranks[r], g->deadline_ns);
+    if (made < 0) return false;
+    make_quick(made);
+    if (rota_socket_send(made, &own, sizeof own, g->deadline_ns) &&
+        rota_socket_receive(made, &said, sizeof said, g->deadline_ns) && said.magic == MAGIC &&
+        said.kind == WELCOME) {
+        g->sockets[r] = made;
+        return true;
     }
     const int error = errno;
-    rota_socket_describe(&g->ranks[r], text);
-    return rota_fail(error == ETIMEDOUT ? ROTA_TIMEOUT : ROTA_SYSTEM,
-                     "communicator '%.63s': rank %u can't connect to rank %u at %s: %s", g->name,
-                     g->meeting->rank, r, text, strerror(error));
+    (void)close(made);
+    errno = error;
+    return false;
+}
+
+/* The one that it connects to has come, so what is wrong passes, or the time does. */
+static rota_status connect_to(gathering *g, uint32_t r) {
+    char text[ROTA_SOCKET_TEXT];
+    while (!try_to_connect(g, r)) {
+        const int error = errno;
+        if (rota_clock_ns() > g->deadline_ns || error == EMFILE || error == ENFILE) {
+            rota_socket_describe(&g->ranks[r], text);
+            return rota_fail(error == EMFILE || error == ENFILE ? ROTA_SYSTEM : ROTA_TIMEOUT,
+                             "communicator '%.63s': rank %u can't connect to rank %u at %s: %s", g->name,
+                             g->meeting->rank, r, text, strerror(error));
+        }
+        rota_nap_until(rota_deadline_after(NAP_NS));
+    }
+    return ROTA_OK;
 }
 
 static rota_status connect_between(gathering *g) {
@@ -476,13 +528,26 @@ static rota_status connect_between(gathering *g) {
     }
 }
 
+/* All are open, or none is. */
+static rota_status conclude(gathering *g) {
+    reply said;
+    if (!answer(g, g->sockets[0], CONNECTED, ROTA_OK, "") ||
+        !rota_socket_receive(g->sockets[0], &said, sizeof said, g->deadline_ns) || said.magic != MAGIC)
+        return rota_fail(errno == ETIMEDOUT ? ROTA_TIMEOUT : ROTA_SYSTEM,
+                         "communicator '%.63s': rank %u waited at rank 0, %s, until all are connected: %s",
+                         g->name, g->meeting->rank, g->where,
+                         errno == ETIMEDOUT ? "it did not say so by the timeout" : "it has left");
+    return said.kind == OPEN ? ROTA_OK : fail_refused(&said);
+}
+
 static rota_status go_to_rank_0(gathering *g) {
     g->port = 0;
     g->listener = rota_socket_listen(is_local(g->meeting), &g->port);
     if (g->listener < 0) return fail_to_listen(g);
     ROTA_TRY(reach_rank_0(g));
     ROTA_TRY(hear_from_rank_0(g));
-    return connect_between(g);
+    ROTA_TRY(connect_between(g));
+    return conclude(g);
 }
 
 /* ---- All ---- */
@@ -499,12 +564,20 @@ static rota_status meet(gathering *g) {
     return g->meeting->rank == 0 ? receive_ranks(g) : go_to_rank_0(g);
 }
 
+/* At ports where several jobs may look, and communicators of one, each finds its own. */
+static uint64_t key_of(const rota_meeting *meeting, const char *name) {
+    uint64_t key = meeting->key;
+    if (meeting->port_count > 1)
+        for (; *name; name++) key = (key ^ (uint8_t)*name) * 0x100000001b3u; /* FNV-1a */
+    return key;
+}
+
 rota_status rota_rendezvous(const rota_meeting *meeting, const char *name, uint64_t timeout_ns,
                             int *out_sockets) {
     gathering g = {.meeting = meeting,
                    .name = name,
                    .timeout_ns = timeout_ns,
-                   .key = meeting->key,
+                   .key = key_of(meeting, name),
                    .listener = -1,
                    .sockets = out_sockets};
     g.deadline_ns = rota_deadline_after(timeout_ns);

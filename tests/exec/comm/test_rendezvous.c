@@ -3,8 +3,10 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,7 +18,7 @@
 #include "tests/kit/support.h"
 #include "tests/ranks/rank_cases.h"
 
-enum { RANKS_MOST = 5 };
+enum { RANKS_MOST = 5, MANY_RANKS = 70 };
 
 typedef struct came {
     rota_meeting meeting;
@@ -63,7 +65,7 @@ static void prepare(came *ranks, uint32_t size, const char *address) {
 }
 
 static void run(came *ranks, uint32_t count) {
-    pthread_t threads[RANKS_MOST];
+    pthread_t threads[MANY_RANKS];
     for (uint32_t r = 0; r < count; r++)
         assert_int_equal(pthread_create(&threads[r], NULL, come, &ranks[r]), 0);
     for (uint32_t r = 0; r < count; r++) assert_int_equal(pthread_join(threads[r], NULL), 0);
@@ -132,6 +134,76 @@ static void by_file(void **state) {
         assert_int_equal(stat(path, &found), -1);
     }
     assert_int_equal(rmdir(folder), 0);
+}
+
+static rota_status carry_out(rota_transport *transport, const rota_collective *collective, uint32_t lag_us) {
+    rota_status status = ROTA_OK;
+    transport->vtable->post(transport, collective);
+    for (bool is_over = false, moved; !is_over; test_nap_us(lag_us))
+        status = transport->vtable->progress(transport, &is_over, &moved);
+    return status;
+}
+
+/* A collective on all of them. */
+static void see_all(rota_engine *engine) {
+    rota_transport *transport;
+    uint32_t all[MANY_RANKS];
+    uint64_t abandoned = 1;
+    const uint32_t own = engine->rank, size = engine->size;
+    rank_ok(rota_messages_open(engine, "world", 30000000000u, &transport));
+    const rota_collective gather = {.kind = ROTA_COLLECTIVE_ALL_GATHER,
+                                    .type = ROTA_COLLECTIVE_U32,
+                                    .count = 1,
+                                    .input = &own,
+                                    .output = all,
+                                    .name = "all"};
+    rank_ok(carry_out(transport, &gather, 100));
+    for (uint32_t r = 0; r < size; r++) rank_want(all[r] == r, "rank %u is %u", r, all[r]);
+    rota_transport_close(transport, rota_deadline_after(10000000000u), &abandoned);
+    rank_want(abandoned == 0, "%llu bytes abandoned", (unsigned long long)abandoned);
+}
+
+/* What a rank had sent before it went, without a word, is taken all the same. */
+static void send_and_leave(rota_engine *engine) {
+    enum { COUNT = 5 << 20 }; /* more pieces than looks between two at who is gone */
+    rota_transport *transport;
+    uint32_t *words = calloc(COUNT, sizeof *words);
+    const uint32_t rank = engine->rank;
+    rank_ok(rota_messages_open(engine, "world", 30000000000u, &transport));
+    for (uint32_t i = 0; i < COUNT && rank == 0; i++) words[i] = i * 3 + 1;
+    const rota_collective broadcast = {.kind = ROTA_COLLECTIVE_BROADCAST,
+                                       .type = ROTA_COLLECTIVE_U32,
+                                       .count = COUNT,
+                                       .input = rank ? NULL : words,
+                                       .output = words,
+                                       .name = "words"};
+    rank_ok(carry_out(transport, &broadcast, rank ? 5000 : 0));
+    if (rank == 0) _exit(0); /* its process's only thread but the test's, which waits */
+    for (uint32_t i = 0; i < COUNT; i++) rank_want(words[i] == i * 3 + 1, "word %u is %u", i, words[i]);
+    rank_want(carry_out(transport, &broadcast, 0) == ROTA_NODE_FAILED, "it is there still");
+    free(words);
+    uint64_t abandoned = 1;
+    rota_transport_close(transport, rota_deadline_after(10000000000u), &abandoned);
+    rank_want(abandoned == 0, "%llu bytes abandoned", (unsigned long long)abandoned);
+}
+
+static void sent_before_it_went(void **state) {
+    (void)state;
+    char address[64];
+    came ranks[2];
+    int status = 0;
+    address_of(free_port(), address);
+    prepare(ranks, 2, address);
+    for (uint32_t r = 0; r < 2; r++) ranks[r].then = send_and_leave;
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)come(&ranks[0]);
+        _exit(1);
+    }
+    run(&ranks[1], 1);
+    expect_ok(&ranks[1], 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 /* A rank that ends without a farewell is missed at once, not by the timeout. */
@@ -210,17 +282,20 @@ static void other_words(void **state) {
     came ranks[3];
     address_of(free_port(), address);
     prepare(ranks, 3, address);
+    for (uint32_t r = 0; r < 3; r++) ranks[r].timeout_ns = 3000000000u;
     ranks[2].meeting.size = 4;
     run(ranks, 3);
     expect(&ranks[0], ROTA_INVALID_ARGUMENT, "is rank 2 of 4, expected one of 3");
     expect(&ranks[2], ROTA_INVALID_ARGUMENT, "is rank 2 of 4, expected one of 3");
     assert_true(ranks[1].status != ROTA_OK);
     prepare(ranks, 3, address);
+    for (uint32_t r = 0; r < 3; r++) ranks[r].timeout_ns = 3000000000u;
     ranks[1].name = "another";
     run(ranks, 3);
     expect(&ranks[0], ROTA_INVALID_ARGUMENT, "is rank 1 of communicator 'another'");
     expect(&ranks[1], ROTA_INVALID_ARGUMENT, "communicator 'world': who came to rank 0 at 127.0.0.1:");
     prepare(ranks, 3, address);
+    for (uint32_t r = 0; r < 3; r++) ranks[r].timeout_ns = 3000000000u;
     ranks[2].meeting.rank = 1;
     run(ranks, 3);
     expect(&ranks[0], ROTA_INVALID_ARGUMENT, "is rank 1, which has come already");
@@ -276,6 +351,42 @@ static void two_jobs(void **state) {
     ranks[3].late_ms = 50;
     run(ranks, 4);
     expect_ok(ranks, 4);
+}
+
+/* Two communicators that each process opens at once, by a launcher's ports. */
+static void two_names(void **state) {
+    (void)state;
+    char address[64];
+    came ranks[4];
+    address_of(free_port(), address);
+    for (uint32_t i = 0; i < 4; i++) {
+        prepare(&ranks[i], 1, address);
+        ranks[i].meeting.size = 2;
+        ranks[i].meeting.rank = i % 2;
+        ranks[i].meeting.port_count = 8;
+        ranks[i].name = i < 2 ? "one" : "other";
+    }
+    run(ranks, 4);
+    expect_ok(ranks, 4);
+}
+
+/* More than anybody has room for before it has heard who they are. */
+static void many_ranks(void **state) {
+    (void)state;
+    char address[64];
+    struct rlimit files;
+    /* All in one process, so each connection is two of its descriptors. */
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    if (files.rlim_max < (rlim_t)2 * MANY_RANKS * MANY_RANKS) skip();
+    files.rlim_cur = files.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    came *ranks = calloc(MANY_RANKS, sizeof *ranks);
+    address_of(free_port(), address);
+    prepare(ranks, MANY_RANKS, address);
+    for (uint32_t r = 0; r < MANY_RANKS; r++) ranks[r].then = see_all;
+    run(ranks, MANY_RANKS);
+    expect_ok(ranks, MANY_RANKS);
+    free(ranks);
 }
 
 /* ---- What is said ---- */
@@ -375,9 +486,12 @@ static void slurm_says(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses),    cmocka_unit_test(torchrun_says), cmocka_unit_test(slurm_says),
-        cmocka_unit_test(by_port),      cmocka_unit_test(by_file),       cmocka_unit_test(gone_rank),
-        cmocka_unit_test(missing_rank), cmocka_unit_test(no_rank_0),     cmocka_unit_test(other_words),
+        cmocka_unit_test(addresses),    cmocka_unit_test(torchrun_says),
+        cmocka_unit_test(slurm_says),   cmocka_unit_test(by_port),
+        cmocka_unit_test(by_file),      cmocka_unit_test(gone_rank),
+        cmocka_unit_test(missing_rank), cmocka_unit_test(no_rank_0),
+        cmocka_unit_test(other_words),  cmocka_unit_test(two_names),
+        cmocka_unit_test(many_ranks),   cmocka_unit_test(sent_before_it_went),
         cmocka_unit_test(strangers),    cmocka_unit_test(two_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
