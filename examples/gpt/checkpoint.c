@@ -91,7 +91,9 @@ bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text
     }
     if (model->scale) {
         float scale[2];
-        if (rota_buffer_read(model->scale, 0, scale, sizeof scale) != ROTA_OK) {
+        if (model->kept_scale) {
+            memcpy(scale, model->kept_scale, sizeof scale);
+        } else if (rota_buffer_read(model->scale, 0, scale, sizeof scale) != ROTA_OK) {
             fprintf(stderr, "'%s' can't be saved: %s\n", path, rota_last_error());
             goto done;
         }

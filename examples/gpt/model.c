@@ -253,6 +253,10 @@ static rota_status read_cut(const gpt_model *model, const gpt_parameter *p, int 
 }
 
 rota_status gpt_model_read(const gpt_model *model, const gpt_parameter *p, int part, float *out_values) {
+    if (model->kept) {
+        memcpy(out_values, model->kept[part] + p->first, p->count * sizeof *out_values);
+        return ROTA_OK;
+    }
     if (p->cut != GPT_CUT_NONE) return read_cut(model, p, part, out_values);
     if (!model->groups) return rota_buffer_read(model->parts[part], p->first * 4, out_values, p->count * 4);
     memset(out_values, 0, p->count * sizeof *out_values);

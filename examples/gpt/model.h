@@ -113,6 +113,9 @@ typedef struct gpt_model {
         *communicator; /* the training's ranks; NULL: one. Borrowed, as those of gpt_ranks are */
     rota_communicator *one_model, *one_part;
     uint64_t shared_first, shared_end; /* elements of a buffer that all ranks of one model have */
+    const float *const
+        *kept; /* what is read instead of the parts (keep.h), and of the scale; NULL: these are */
+    const float *kept_scale;
 } gpt_model;
 
 /* Bytes that training needs on the device, about: parameters, optimizer state, gradients, activations.

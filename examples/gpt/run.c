@@ -67,6 +67,11 @@ done:
     return code;
 }
 
+static const char *carried_by(const gpt_ranks *ranks) {
+    if (ranks->said) return "threads of this process";
+    return strcmp(rota_communicator_transport(ranks->communicator), "tcp") == 0 ? "by TCP" : "by MPI";
+}
+
 static int prepare_training(gpt_trainer *t) {
     const gpt_settings *s = t->settings;
     int code = EXIT_GOOD;
@@ -94,8 +99,7 @@ static int prepare_training(gpt_trainer *t) {
     if (t->ranks.size > 1)
         printf("%" PRIu32 " ranks, %s%s: a step's batch is %" PRIu32 " times %" PRIu64
                " windows; each has %.2f MiB of the optimizer's state%s\n",
-               t->ranks.size, t->ranks.said ? "threads of this process" : "by MPI", together, t->ranks.groups,
-               t->train.rows,
+               t->ranks.size, carried_by(&t->ranks), together, t->ranks.groups, t->train.rows,
                (double)(rota_buffer_size(t->model.parts[GPT_FIRST_MOMENTS]) +
                         rota_buffer_size(t->model.parts[GPT_SECOND_MOMENTS])) /
                    (1 << 20),
@@ -319,6 +323,7 @@ static int work(gpt_trainer *t, int code) {
 }
 
 static void end_rank(gpt_trainer *t, opened_device *opened) {
+    gpt_keeper_free(&t->keeper);
     gpt_plan_free(&t->train);
     gpt_plan_free(&t->loss);
     gpt_model_free(&t->whole);

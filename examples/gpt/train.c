@@ -63,7 +63,11 @@ static rota_status submit(gpt_trainer *t) {
     ROTA_TRY(
         gpt_train_submit(&t->train, turn_of(t, step), (float)learning_rate(s, step), (uint32_t)step, seed));
     t->submitted = step;
-    return ROTA_OK;
+    if (!t->settings->keep_every || step % t->settings->keep_every || !t->ranks.communicator) return ROTA_OK;
+    gpt_progress after = t->progress;
+    after.step = step;
+    after.random = t->random_after[step % GPT_TURNS];
+    return gpt_keep(&t->keeper, t->settings->keep_every, &t->model, &after);
 }
 
 /* The step that the report shows: a later one, when all is warm, with the next one's batch on its way. The
@@ -108,6 +112,7 @@ static int check_loss(gpt_trainer *t, const gpt_turn *turn, uint64_t step, float
 }
 
 int gpt_rank_failure(gpt_trainer *t, rota_status status) {
+    t->is_cut_off = t->ranks.communicator && (status == ROTA_NODE_FAILED || status == ROTA_TIMEOUT);
     t->follows = t->ranks.said && atomic_exchange(t->ranks.said, true);
     return t->follows ? EXIT_CHECK_FAILED : gpt_memory_failure(program, status, &t->model);
 }
@@ -140,6 +145,20 @@ static int save(gpt_trainer *t) {
     return gpt_checkpoint_save(t->settings->checkpoint, &t->model, &t->text, &t->progress)
                ? EXIT_GOOD
                : EXIT_BAD_ARGUMENT;
+}
+
+/* Another rank is gone: what was kept is saved by each that lives, as none knows who else does; all of one step write
+ * the same, and the file is there whole or as it was. */
+static void save_kept(gpt_trainer *t) {
+    const gpt_kept *kept = t->settings->keep_every && t->is_cut_off ? gpt_keeper_latest(&t->keeper) : NULL;
+    if (!kept) return;
+    t->model.kept = (const float *const *)kept->parts;
+    t->model.kept_scale = kept->scale;
+    if (gpt_checkpoint_save(t->settings->checkpoint, &t->model, &t->text, &kept->progress))
+        fprintf(stderr, "%s: rank %" PRIu32 " saved the training as after step %" PRIu64 " in %s\n", program,
+                t->ranks.rank, kept->progress.step, t->settings->checkpoint);
+    t->model.kept = NULL;
+    t->model.kept_scale = NULL;
 }
 
 /* Counts evaluations without a better loss; weights better than any before are kept beside the checkpoint. */
@@ -266,5 +285,6 @@ int gpt_train(gpt_trainer *t) {
     }
     if (code == EXIT_GOOD && t->settings->save_weights) code = save_weights(t, t->settings->save_weights);
     if (code != EXIT_GOOD) gpt_rank_give_up(t);
+    if (code != EXIT_GOOD) save_kept(t);
     return code;
 }

@@ -7,6 +7,7 @@
 #include "bench/report.h"
 #include "examples/gpt/checkpoint.h"
 #include "examples/gpt/graph.h"
+#include "examples/gpt/keep.h"
 #include "examples/gpt/progress.h"
 #include "examples/gpt/ranks.h"
 #include "examples/gpt/sample.h"
@@ -33,6 +34,7 @@ typedef struct gpt_settings {
     uint64_t timeout;         /* seconds in which a device, or another rank, may get no further */
     uint64_t ranks;           /* of this process; under mpirun, those that it started; 0: not said */
     uint64_t bucket;          /* bytes of gradients that are reduced together; 0: as the library likes */
+    uint64_t keep_every;      /* steps; 0: never */
     uint64_t tensor_parallel; /* ranks that have one model together; 0 and 1: each has its own */
     double lr, min_lr;
     gpt_sampling sampling;
@@ -52,9 +54,11 @@ typedef struct gpt_trainer {
     const gpt_settings *settings;
     const atomic_bool *interrupted;
     gpt_ranks ranks;
-    bool stops;    /* of several ranks: all have heard that one was interrupted, and end at the same step */
-    bool reported; /* the step that the report shows is over */
-    bool follows;  /* it failed because another rank of the process did, which says why */
+    bool stops;      /* of several ranks: all have heard that one was interrupted, and end at the same step */
+    bool reported;   /* the step that the report shows is over */
+    bool is_cut_off; /* another rank does not answer, or left */
+    gpt_keeper keeper;
+    bool follows; /* it failed because another rank of the process did, which says why */
     gpt_text text;
     gpt_model model;
     gpt_model whole; /* all weights of one that is sharded, to write with in the end; else none */

@@ -153,6 +153,10 @@ static bool check_settings(gpt_settings *s) {
     if (s->bucket && (s->shard_optimizer || s->shard_parameters))
         wrong = "--bucket is of gradients that each rank gets whole, which --shard-optimizer and "
                 "--shard-parameters have none of";
+    if (s->keep_every && (!s->checkpoint || (s->ranks > 1 && launched_ranks() < 2)))
+        wrong = "--keep-every goes with --checkpoint DIR, and with ranks that are processes";
+    if (s->keep_every && (s->shard_optimizer || s->shard_parameters || s->tensor_parallel > 1))
+        wrong = "--keep-every is for ranks of which each has all: not with --shard-optimizer and the like";
     if (s->write_tokens && s->ranks > 1) wrong = "--write-tokens is what one rank does, without --ranks";
     if (wrong) fprintf(stderr, "train_gpt: %s\n", wrong);
     if (s->generate && *s->generate) s->prompt = s->generate;
@@ -288,6 +292,10 @@ int main(int argc, char **argv) {
          "and gradients reduced to parts (ZeRO-1)"},
         {"--shard-parameters", OPTION_FLAG, &s.shard_parameters, NULL, 0, 0, false,
          "the same, with weights gathered layer by layer, and gradients reduced so (ZeRO-3)"},
+        {"--keep-every", OPTION_COUNT, &s.keep_every, "N", 1, 1e9, false,
+         "each N steps a rank keeps the training in its host's memory, two or three times, and saves that "
+         "when "
+         "another rank is lost; never by default"},
         {"--no-fuse", OPTION_FLAG, &s.no_fuse, NULL, 0, 0, false, "elementwise nodes one by one"},
         {"--find-nan", OPTION_FLAG, &s.find_nan, NULL, 0, 0, false,
          "stop at the first number that is not finite, and name its tensor"},

@@ -267,7 +267,8 @@ def test_ranks_meet_by_a_file(tmp_path: Path) -> None:
             assert (c.rank, c.size) == (rank, 2) and "tcp" in repr(c)
             with rota.graph(device, gradients=False) as g:
                 g.output("y", rota.all_reduce(device.tensor(np.full(3, 1 + c.rank, np.float32)), c))
-            return g.compile()().result()["y"].tolist()
+            y: list[float] = g.compile()().result()["y"].tolist()
+        return y
 
     with ThreadPoolExecutor(2) as threads:
         assert list(threads.map(run, range(2))) == [[3.0, 3.0, 3.0]] * 2

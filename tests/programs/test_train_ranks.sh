@@ -336,6 +336,49 @@ expect 1 "'/dev/full' can't be written" "$train" "${small[@]}" --iters 50 --rank
 expect 1 "'/dev/full'" "$train" "${small[@]}" --iters 3 --eval-iters 0 --ranks 2 --save-weights /dev/full
 [ "$(grep -c "/dev/full\|train_gpt:" output)" -eq 1 ] || fail "several ranks write the weights: $(cat output)"
 
+# ---- A rank that is killed: the others save what they kept, and fewer go on ----
+expect 1 'keep-every goes with --checkpoint' "$train" "${small[@]}" --keep-every 1 --ranks 2 --checkpoint x
+one_line
+expect 1 'keep-every is for ranks of which each has all' "$train" "${small[@]}" --keep-every 1 --checkpoint x \
+  --shard-optimizer
+one_line
+lasting=("${small[@]}" --iters 100000 --batch 2 --eval-iters 0 --schedule constant --eval-interval 0)
+# lose RANK NAME KEEP: three ranks that meet by an address, of which one is killed after some steps.
+lose() {
+  local killed=$1 name=$2 keep=$3 rank code processes=() port=$((10000 + RANDOM % 9000))
+  for rank in 0 1 2; do
+    RANK=$rank WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "$train" "${lasting[@]}" --timeout 20 \
+      --checkpoint "$name" --keep-every "$keep" --log "$name.jsonl" >"$name-$rank" 2>&1 &
+    processes+=($!)
+  done
+  for _ in $(seq 600); do
+    [ "$(cat "$name.jsonl" 2>/dev/null | wc -l)" -ge 20 ] && break
+    sleep 0.02
+  done
+  kill -KILL "${processes[killed]}"
+  for rank in 0 1 2; do
+    code=0
+    wait "${processes[rank]}" || code=$?
+    [ $rank = "$killed" ] || [ $code = 2 ] || fail "rank $rank of $name: exit code $code: $(cat "$name-$rank")"
+    [ $rank = "$killed" ] && continue
+    grep -q "communicator 'training': rank [0-2] is gone" "$name-$rank" ||
+      fail "$name: who is gone: $(cat "$name-$rank")"
+    grep -q "train_gpt: rank $rank saved the training as after step [0-9]* in $name" "$name-$rank" ||
+      fail "$name: rank $rank did not save: $(cat "$name-$rank")"
+  done
+  # What is there is what ranks have that only ever did so many steps.
+  at=$(python3 -c 'import json,sys,struct
+f = open(sys.argv[1] + "/checkpoint.safetensors", "rb")
+print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["step"])' "$name")
+  [ $((at % keep)) = 0 ] && [ "$at" -gt 0 ] || fail "$name: kept after step $at"
+  expect 0 "step $at/" "$train" "${lasting[@]}" --iters "$at" --ranks 3 --checkpoint "$name-straight"
+  cmp "$name/checkpoint.safetensors" "$name-straight/checkpoint.safetensors" || fail "$name: what was saved is another"
+  # And two go on from there.
+  expect 0 "resumed after step $at\$" "$train" "${lasting[@]}" --iters $((at + 3)) --batch 3 --ranks 2 --resume "$name"
+}
+lose 2 lost-last 1
+lose 0 lost-first 4
+
 if [ -z "$mpi" ]; then
   [ $failures = 0 ] || exit 1
   echo "all good, without MPI"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # mpirun.sh MPIEXEC RANKS FOLDER PROGRAM...: the program as so many ranks on this machine, also as root and on fewer
 # cores, with rota's library for MPI in the folder. Of a program whose last argument is "killed" or "stopped" the last
-# rank is: mpirun is to let the others live (which Open MPI can be told, and MPICH where one is only stopped; others skip
-# it), and says how one left, whatever the others do; so what they say is looked at.
+# rank is: mpirun is to let the others live (which Open MPI can be told, and MPICH where one is only stopped; others
+# skip it), and says how one left, whatever the others do; so what they say is looked at.
 set -euo pipefail
 mpiexec=$1 ranks=$2 folder=$3
 shift 3

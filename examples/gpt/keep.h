@@ -1,0 +1,33 @@
+/* What a rank keeps of the training in its host's memory, to save it when another rank is lost: then what a step was to
+ * write has failed, and can't be read any more. */
+#ifndef ROTA_EXAMPLES_GPT_KEEP_H
+#define ROTA_EXAMPLES_GPT_KEEP_H
+
+#include "examples/gpt/checkpoint.h"
+#include "examples/gpt/graph.h"
+
+/* Parameters, the optimizer's state and how far it was, after a step. */
+typedef struct gpt_kept {
+    float *parts[GPT_PARTS]; /* the model's buffers; NULL: none yet */
+    float scale[2];
+    gpt_progress progress;
+    rota_ticket tickets[GPT_PARTS + 1]; /* of the reads */
+    uint32_t ticket_count;              /* 0: nothing is here */
+} gpt_kept;
+
+/* In turns: one is whole while others are read, of steps that are under way. */
+#define GPT_KEPT_MOST (GPT_TURNS + 1)
+typedef struct gpt_keeper {
+    gpt_kept kept[GPT_KEPT_MOST];
+    uint32_t count, next; /* two do where not each step is kept */
+} gpt_keeper;
+
+/* Submits the reads of what the steps submitted so far leave, each `every` steps. Waits for nobody: where a device has
+ * no room for them it is left out. Errors of rota_buffer_read_async; OUT_OF_MEMORY. */
+rota_status gpt_keep(gpt_keeper *keeper, uint64_t every, const gpt_model *model,
+                     const gpt_progress *progress);
+/* The later one that is whole; NULL: there is none. Waits for their reads. */
+const gpt_kept *gpt_keeper_latest(gpt_keeper *keeper);
+void gpt_keeper_free(gpt_keeper *keeper);
+
+#endif
