@@ -16,8 +16,6 @@
 #include "exec/comm/rendezvous.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -25,11 +23,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/futex.h"
+#include "exec/comm/meeting_file.h"
 #include "exec/comm/sockets.h"
 
 enum {
@@ -37,7 +35,8 @@ enum {
     PROTOCOL = 1,       /* of these structs, and of messages between ranks */
     NEWCOMERS = 64,     /* that have not said who they are; one that does not for long gives way */
     ADDRESSES = 16,     /* of a host, that are tried */
-    NAP_NS = 20000000
+    NAP_NS = 20000000,
+    LOOK_NS = 200000
 };
 static const uint64_t answer_ns = 2000000000u; /* how long one address may take before the next is tried */
 
@@ -74,7 +73,8 @@ typedef struct gathering {
     rota_socket_address *ranks; /* where each listens */
     struct pollfd *polled;      /* the listener and newcomers */
     newcomer *newcomers;
-    char where[320]; /* they meet */
+    int accept_error; /* there was no descriptor for one who came; 0: never */
+    char where[320];  /* they meet */
 } gathering;
 
 static void make_quick(int own) {
@@ -123,6 +123,10 @@ static newcomer *find_room(gathering *g) {
 static void accept_some(gathering *g) {
     for (newcomer *n; (n = find_room(g));) {
         n->socket = accept4(g->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (n->socket < 0 && (errno == EMFILE || errno == ENFILE)) {
+            g->accept_error = errno;
+            rota_nap_until(rota_deadline_after(NAP_NS)); /* they are there still */
+        }
         if (n->socket < 0) return;
         n->since_ns = rota_clock_ns();
         make_quick(n->socket);
@@ -235,8 +239,10 @@ static rota_status gather(gathering *g) {
             list_missing(g, 1, missing, sizeof missing);
             return rota_fail(
                 ROTA_TIMEOUT,
-                "communicator '%.63s': rank 0 waited %.1f s at %s for ranks that did not come: %s", g->name,
-                (double)g->timeout_ns * 1e-9, g->where, missing);
+                "communicator '%.63s': rank 0 waited %.1f s at %s for ranks that did not come: %s%s%s",
+                g->name, (double)g->timeout_ns * 1e-9, g->where, missing,
+                g->accept_error ? "; it can't take more: " : "",
+                g->accept_error ? strerror(g->accept_error) : "");
         }
         ROTA_TRY(look_for_newcomers(g, take_rank));
     }
@@ -248,17 +254,30 @@ static rota_status gather(gathering *g) {
     return ROTA_OK;
 }
 
+/* What the other end says next, if all of it is there: 1; it left: -1; else 0. */
+static int look_for_reply(int from, reply *out_said) {
+    const ssize_t got = recv(from, out_said, sizeof *out_said, MSG_PEEK | MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return -1;
+    if (got < (ssize_t)sizeof *out_said) return 0;
+    (void)recv(from, out_said, sizeof *out_said, MSG_DONTWAIT);
+    return out_said->magic == MAGIC ? 1 : -1;
+}
+
 /* Each says when it is connected to all; then all are told that they are. */
 static rota_status await_connected(gathering *g) {
-    for (uint32_t r = 1; r < g->meeting->size; r++) {
+    uint32_t count = 1;
+    for (uint32_t r = 1; count < g->meeting->size; r = r + 1 < g->meeting->size ? r + 1 : 1) {
         reply said;
-        if (rota_socket_receive(g->sockets[r], &said, sizeof said, g->deadline_ns) && said.magic == MAGIC &&
-            said.kind == CONNECTED)
-            continue;
-        const bool is_late = errno == ETIMEDOUT;
-        return rota_fail(is_late ? ROTA_TIMEOUT : ROTA_SYSTEM,
-                         "communicator '%.63s': rank 0 waited at %s for rank %u to be connected to all: %s",
-                         g->name, g->where, r, is_late ? "it was not by the timeout" : "it left");
+        const bool is_late = rota_clock_ns() > g->deadline_ns;
+        const int has_said = g->ranks[r].family ? look_for_reply(g->sockets[r], &said) : 0;
+        if (has_said > 0) g->ranks[r].family = 0; /* its address is with all: it is through */
+        count += has_said > 0;
+        if (has_said < 0 || (is_late && g->ranks[r].family))
+            return rota_fail(
+                has_said < 0 ? ROTA_SYSTEM : ROTA_TIMEOUT,
+                "communicator '%.63s': rank 0 waited at %s for rank %u to be connected to all: %s", g->name,
+                g->where, r, has_said < 0 ? "it left" : "it was not by the timeout");
+        if (r + 1 == g->meeting->size) rota_nap_until(rota_deadline_after(LOOK_NS));
     }
     for (uint32_t r = 1; r < g->meeting->size; r++) (void)answer(g, g->sockets[r], OPEN, ROTA_OK, "");
     return ROTA_OK;
@@ -295,37 +314,13 @@ static rota_status listen_at_port(gathering *g) {
     }
 }
 
-/* Whole at once, since others look at it at any time; and over what another job has left. */
-static rota_status write_file(const gathering *g) {
-    rota_socket_address own[ADDRESSES];
-    char text[ADDRESSES * ROTA_SOCKET_TEXT * 2], name[1100];
-    uint32_t count = rota_socket_own_addresses(ADDRESSES, own);
-    int used = snprintf(text, sizeof text, "rota %016" PRIx64 "\n", g->key);
-    for (uint32_t i = 0; i < count; i++) {
-        used += snprintf(text + used, sizeof text - (size_t)used, "%c %u ",
-                         own[i].family == AF_INET ? '4' : '6', g->port);
-        for (uint32_t b = 0; b < sizeof own[i].bytes; b++)
-            used += snprintf(text + used, sizeof text - (size_t)used, "%02x", own[i].bytes[b]);
-        used += snprintf(text + used, sizeof text - (size_t)used, "\n");
-    }
-    (void)snprintf(name, sizeof name, "%s.%" PRIx64, g->meeting->path, g->key);
-    const int file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool is_good = file >= 0 && write(file, text, (size_t)used) == used;
-    if (file >= 0) is_good = close(file) == 0 && is_good;
-    if (is_good && rename(name, g->meeting->path) == 0) return ROTA_OK;
-    const int error = errno;
-    if (file >= 0) (void)unlink(name);
-    return rota_fail(ROTA_SYSTEM, "communicator '%.63s': ranks can't meet by '%s': %s", g->name,
-                     g->meeting->path, strerror(error));
-}
-
 static rota_status receive_ranks(gathering *g) {
     if (g->meeting->path[0]) {
         g->key = random_number();
         g->port = 0;
         g->listener = rota_socket_listen(false, &g->port);
         if (g->listener < 0) return fail_to_listen(g);
-        ROTA_TRY(write_file(g));
+        ROTA_TRY(rota_meeting_file_write(g->meeting->path, g->key, g->port, g->name));
     } else {
         ROTA_TRY(listen_at_port(g));
     }
@@ -338,37 +333,6 @@ static rota_status receive_ranks(gathering *g) {
 }
 
 /* ---- The others ---- */
-
-/* "4 40123 7f0000010000...": a family, a port, the bytes. */
-static bool read_address(const char *line, rota_socket_address *out) {
-    char *end = NULL, digits[3] = "";
-    *out = (rota_socket_address){.family = *line == '4' ? AF_INET : AF_INET6};
-    if ((*line != '4' && *line != '6') || line[1] != ' ') return false;
-    out->port = (uint32_t)strtoul(line + 2, &end, 10);
-    const char *bytes = end + 1;
-    if (*end != ' ' || strspn(bytes, "0123456789abcdef") != 2 * sizeof out->bytes) return false;
-    for (size_t b = 0; b < sizeof out->bytes; b++) {
-        memcpy(digits, bytes + 2 * b, 2);
-        out->bytes[b] = (uint8_t)strtoul(digits, NULL, 16);
-    }
-    return true;
-}
-
-/* What rank 0 has written; 0: nothing yet. */
-static uint32_t read_file(gathering *g, rota_socket_address *out_addresses) {
-    char line[128];
-    uint32_t count = 0;
-    FILE *file = fopen(g->meeting->path, "re");
-    if (!file) return 0;
-    if (fgets(line, sizeof line, file) && strncmp(line, "rota ", 5) == 0) {
-        g->key = strtoull(line + 5, NULL, 16);
-        while (count < ADDRESSES && fgets(line, sizeof line, file) &&
-               read_address(line, &out_addresses[count]))
-            count++;
-    }
-    (void)fclose(file);
-    return count;
-}
 
 static rota_status fail_refused(const reply *said) {
     const bool is_known = said->status > ROTA_OK && said->status < ROTA_STATUS_COUNT;
@@ -417,7 +381,7 @@ static rota_status reach_rank_0(gathering *g) {
     for (;;) {
         const char *text = "it has not written the file";
         const uint32_t count = g->meeting->path[0]
-                                   ? read_file(g, found)
+                                   ? rota_meeting_file_read(g->meeting->path, ADDRESSES, &g->key, found)
                                    : rota_socket_resolve(g->meeting->host, ADDRESSES, found, &text);
         if (count == 0) (void)snprintf(reason, sizeof reason, "%s", text);
         for (uint32_t p = 0; p < g->meeting->port_count; p++)
@@ -515,8 +479,14 @@ static rota_status connect_to(gathering *g, uint32_t r) {
 
 static rota_status connect_between(gathering *g) {
     char missing[160];
+    reply said;
     for (uint32_t r = 1; r < g->meeting->rank; r++) ROTA_TRY(connect_to(g, r));
     for (;;) {
+        const int has_said = look_for_reply(g->sockets[0], &said); /* before its time: that it gives up */
+        if (has_said > 0) return fail_refused(&said);
+        if (has_said < 0)
+            return rota_fail(ROTA_SYSTEM, "communicator '%.63s': rank 0, %s, left before all were connected",
+                             g->name, g->where);
         list_missing(g, g->meeting->rank + 1, missing, sizeof missing);
         if (!missing[0]) return ROTA_OK;
         if (rota_clock_ns() > g->deadline_ns)
