@@ -193,7 +193,7 @@ static void set_up(fuzz_rank *r) {
     const random_program *p = r->program;
     if (!r->on_cuda) rank_ok(rota_device_open(r->runtime, r->by_adversary ? "adversary" : "cpu", &r->device));
     for (uint32_t c = 1; c < p->communicator_count; c++) {
-        char name[16];
+        char name[24];
         (void)snprintf(name, sizeof name, "split %u", c);
         rank_ok(rota_communicator_open_split(r->communicators[0], p->colors[c][r->rank], p->keys[c][r->rank],
                                              name, &r->communicators[c]));
