@@ -11,24 +11,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool is_set(const char *variable) {
+    const char *text = getenv(variable);
+    return text && *text;
+}
+
+/* As exec/comm/launch.c has it. Before srun's own variables, which torchrun's processes have too where srun started that:
+ * WORLD_SIZE alone may be anybody's. */
+static bool is_torchrun(void) {
+    return is_set("TORCHELASTIC_RUN_ID") ||
+           (is_set("RANK") && is_set("WORLD_SIZE") && is_set("MASTER_ADDR") && is_set("MASTER_PORT"));
+}
+
 uint32_t launched_ranks(void) {
-    /* Open MPI; MPICH and whoever speaks PMI; torchrun; srun. */
+    if (is_torchrun() && is_set("WORLD_SIZE")) return (uint32_t)strtoul(getenv("WORLD_SIZE"), NULL, 10);
+    /* Open MPI; MPICH and whoever speaks PMI; srun. */
     static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", NULL};
     for (const char *const *name = counts; *name; name++) {
         const char *text = getenv(*name);
         if (text && *text) return (uint32_t)strtoul(text, NULL, 10);
     }
-    /* WORLD_SIZE alone may be anybody's. */
-    const bool is_torchrun =
-        getenv("TORCHELASTIC_RUN_ID") || (getenv("RANK") && getenv("MASTER_ADDR") && getenv("MASTER_PORT"));
-    const char *world = is_torchrun ? getenv("WORLD_SIZE") : NULL;
-    if (world) return (uint32_t)strtoul(world, NULL, 10);
     return getenv("PMIX_RANK") ? 2 : 0;
 }
 
 uint32_t launched_number(void) {
     static const char *const numbers[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID",
-                                          "LOCAL_RANK", NULL};
+                                          NULL};
+    if (is_torchrun() && is_set("LOCAL_RANK")) return (uint32_t)strtoul(getenv("LOCAL_RANK"), NULL, 10);
     for (const char *const *name = numbers; *name; name++) {
         const char *text = getenv(*name);
         if (text && *text) return (uint32_t)strtoul(text, NULL, 10);

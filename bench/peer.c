@@ -218,12 +218,15 @@ static bool cuda_index(const char *id, uint32_t *out_index) {
     return *end == 0;
 }
 
-static void run_raw(const settings *s, const char *const *ids, measured *m) {
+/* Of CUDA devices alone. */
+static int run_raw(const settings *s, const char *const *ids, measured *m) {
     uint32_t indices[2];
-    if (!cuda_index(ids[0], &indices[0]) || !cuda_index(ids[1], &indices[1])) return;
-    raw_peer *raw = raw_peer_create(indices[0], indices[1], s->bytes);
+    if (!cuda_index(ids[0], &indices[0]) || !cuda_index(ids[1], &indices[1])) return EXIT_GOOD;
+    raw_peer *raw =
+        raw_peer_create(indices[0], indices[1], s->bytes > s->small_bytes ? s->bytes : s->small_bytes);
     m->has_raw = raw && raw_measure(s, raw, m);
     raw_peer_destroy(raw);
+    return m->has_raw ? EXIT_GOOD : EXIT_CHECK_FAILED;
 }
 
 /* ---- The command ---- */
@@ -277,8 +280,9 @@ static int run(const settings *s, const char *const *ids, const char *out) {
         for (uint64_t i = 0; i < most / 4; i++) data[i] = value_at(i);
         code = run_once(s, ids, true, data, &m, result);
         if (code == EXIT_GOOD) code = run_once(s, ids, false, data, &m, result);
-        if (code == EXIT_GOOD) run_raw(s, ids, &m);
+        const int raw = code == EXIT_GOOD ? run_raw(s, ids, &m) : code;
         if (code == EXIT_GOOD) code = report(s, &m, result);
+        if (code == EXIT_GOOD) code = raw;
     } else {
         fprintf(stderr, "%s: no host memory for %" PRIu64 " bytes\n", program, most);
     }

@@ -12,7 +12,8 @@ typedef struct gpt_kept {
     float scale[2];
     gpt_progress progress;
     rota_ticket tickets[GPT_PARTS + 1]; /* of the reads */
-    uint32_t ticket_count;              /* 0: nothing is here */
+    uint32_t ticket_count;
+    bool has_all; /* are all submitted */
 } gpt_kept;
 
 /* In turns: one is whole while others are read, of steps that are under way. */

@@ -153,7 +153,7 @@ static bool check_settings(gpt_settings *s) {
     if (s->bucket && (s->shard_optimizer || s->shard_parameters))
         wrong = "--bucket is of gradients that each rank gets whole, which --shard-optimizer and "
                 "--shard-parameters have none of";
-    if (s->keep_every && (!s->checkpoint || (s->ranks > 1 && launched_ranks() < 2)))
+    if (s->keep_every && (!s->checkpoint || launched_ranks() < 2))
         wrong = "--keep-every goes with --checkpoint DIR, and with ranks that are processes";
     if (s->keep_every && (s->shard_optimizer || s->shard_parameters || s->tensor_parallel > 1))
         wrong = "--keep-every is for ranks of which each has all: not with --shard-optimizer and the like";

@@ -39,7 +39,7 @@ assert abs(sum(shares[:-1]) - 100) < 0.1 * len(rows) and shares[-1] == 100
 assert any(row[1].strip() == "matmul" for row in rows)
 assert re.search(r"the step took [\d.]+ ms", lines[last + 1]) and "peaks, as measured" in lines[last + 2]
 PY
-expect 0 "a step by kind of node" "$train" "${small[@]}" --iters 3 --eval-iters 0 --ranks 2 --profile
+expect 0 "bound by" "$train" "${small[@]}" --iters 3 --eval-iters 0 --ranks 2 --profile
 
 python3 - run.html one.html <<'PY' || failures=$((failures + 1))
 import html.parser, json, sys

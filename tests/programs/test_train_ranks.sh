@@ -351,10 +351,15 @@ lose() {
       --checkpoint "$name" --keep-every "$keep" --log "$name.jsonl" >"$name-$rank" 2>&1 &
     processes+=($!)
   done
-  for _ in $(seq 600); do
+  for _ in $(seq 1200); do
     [ "$(cat "$name.jsonl" 2>/dev/null | wc -l)" -ge 20 ] && break
-    sleep 0.02
+    sleep 0.05
   done
+  if [ "$(cat "$name.jsonl" 2>/dev/null | wc -l)" -lt 20 ]; then
+    kill -KILL "${processes[@]}"
+    fail "$name does not begin: $(head -20 "$name"-?)"
+    return
+  fi
   kill -KILL "${processes[killed]}"
   for rank in 0 1 2; do
     code=0

@@ -6,8 +6,8 @@ ranks=$1
 shift
 export WORLD_SIZE=$ranks MASTER_ADDR=127.0.0.1 MASTER_PORT=$((10000 + RANDOM % 9000))
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 processes=()
+trap '[ ${#processes[@]} = 0 ] || kill -TERM "${processes[@]}" 2>/dev/null || true; rm -rf "$work"' EXIT
 for ((rank = 0; rank < ranks; rank++)); do
   RANK=$rank LOCAL_RANK=$rank timeout -k 10 600 "$@" >"$work/$rank" 2>&1 &
   processes+=($!)

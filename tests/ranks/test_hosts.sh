@@ -10,8 +10,12 @@ train=$build/examples/train_gpt run=$build/bench/rota-run
 work=$(mktemp -d)
 one=rota-one-$$ two=rota-two-$$
 processes=()
+# What runs on a host of these, whoever started it.
+end_host() { # NAME SIGNAL
+  ip netns pids "$1" 2>/dev/null | xargs -r kill -"$2" 2>/dev/null || true
+}
 clean() {
-  for process in "${processes[@]}"; do kill -KILL "$process" 2>/dev/null || true; done
+  for name in $one $two; do end_host "$name" KILL; done
   ip netns del $one 2>/dev/null || true
   ip netns del $two 2>/dev/null || true
   rm -rf "$work"
@@ -158,9 +162,10 @@ for _ in $(seq 250); do
   sleep 0.1
 done
 said cut-hosts
-kill -TERM "${processes[0]}" 2>/dev/null || true
-sleep 0.5
-kill -TERM "${processes[0]}" 2>/dev/null || true
+for signal in TERM TERM KILL; do
+  for name in $one $two; do end_host "$name" $signal; done
+  sleep 0.5
+done
 wait "${processes[0]}" || true
 mend
 echo "hosts: all good"

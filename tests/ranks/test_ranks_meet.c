@@ -34,9 +34,9 @@ static void other_launchers_are_noticed(void **state) {
     expect_said("4 ranks that torchrun started without it");
     (void)setenv("RANK", "2", 1);
     (void)setenv("MASTER_ADDR", "127.0.0.1", 1);
-    (void)setenv("MASTER_PORT", "9", 1); /* nobody listens behind it */
+    (void)setenv("MASTER_PORT", "48621", 1); /* nobody listens behind it */
     assert_status(rota_communicator_open(runtime, &soon, &communicator), ROTA_TIMEOUT);
-    expect_said("communicator 'world': rank 2 did not find rank 0 at 127.0.0.1:10 to 25");
+    expect_said("communicator 'world': rank 2 did not find rank 0 at 127.0.0.1:48622 to 48637");
     for (const char *const *name = (const char *const[]){"TORCHELASTIC_RUN_ID", "RANK", "MASTER_ADDR", NULL};
          *name; name++)
         (void)unsetenv(*name);

@@ -521,14 +521,15 @@ static void processes_of_one_id(void **state) {
     const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     assert_true(length > 0);
     path[length] = 0;
-    (void)snprintf(command, sizeof command, "unshare --pid --fork '%s' process 2>/dev/null", path);
+    if (system("unshare --pid --fork true 2>/dev/null") != 0)
+        skip(); /* NOLINT(cert-env33-c): no namespaces */
+    (void)snprintf(command, sizeof command, "unshare --pid --fork '%s' process", path);
     for (uint32_t i = 0; i < 2; i++) {
         char line[64] = "", *end;
         FILE *said = popen(command, "r"); /* NOLINT(cert-env33-c): of this program */
         assert_non_null(said);
-        const bool has_said = fgets(line, sizeof line, said) != NULL;
+        assert_non_null(fgets(line, sizeof line, said));
         (void)pclose(said);
-        if (!has_said) skip(); /* no namespaces for this user */
         ids[i] = strtol(line, &end, 10);
         numbers[i] = strtoull(end, NULL, 10);
     }

@@ -203,7 +203,7 @@ class Captured:
             casts.refresh(made.casts)
         values = made.segment.run([*seen.tensors, *rates, *inputs, *(cast.tensor for cast in made.casts)])
         assert values is not None  # it lends nothing
-        increment_version(seen.parameters)
+        increment_version([one for one in seen.parameters if one.requires_grad])
         for cast in made.casts:
             cast.is_written()
         flat = [value.value if isinstance(value, Known) else values[value] for value in made.results]
