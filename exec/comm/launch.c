@@ -146,8 +146,8 @@ static rota_status meet_by_torchrun(rota_meeting *m) {
     const char *host = getenv("MASTER_ADDR");
     ROTA_TRY(set_host(m, "MASTER_ADDR", host, host ? strlen(host) : 0));
     m->first_port = port + 1;
-    m->key = mix(mix(mix(0xcbf29ce484222325u, getenv("TORCHELASTIC_RUN_ID")), getenv("MASTER_PORT")),
-                 getenv("TORCHELASTIC_RESTART_COUNT"));
+    /* Not how often it was begun anew, which each host's torchrun counts for itself. */
+    m->key = mix(mix(0xcbf29ce484222325u, getenv("TORCHELASTIC_RUN_ID")), getenv("MASTER_PORT"));
     return ROTA_OK;
 }
 
@@ -179,11 +179,9 @@ static rota_status meet_by_slurm(rota_meeting *m) {
 }
 
 rota_status rota_meeting_of_launcher(rota_meeting *out_meeting) {
-    uint32_t ranks;
-    const char *launcher = rota_meeting_launcher(&ranks);
     *out_meeting = (rota_meeting){.port_count = PORTS};
-    if (launcher && strcmp(launcher, "srun") == 0) return meet_by_slurm(out_meeting);
-    if (launcher) return meet_by_torchrun(out_meeting);
+    if (is_torchrun()) return meet_by_torchrun(out_meeting);
+    if (is_set("SLURM_STEP_NUM_TASKS")) return meet_by_slurm(out_meeting);
     return rota_fail(
         ROTA_INVALID_ARGUMENT,
         "ranks of transport \"tcp\" need an address with rank and size, or torchrun's RANK, WORLD_SIZE, "

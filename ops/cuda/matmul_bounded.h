@@ -5,7 +5,6 @@
 
 #include "graph/kernel.h"
 #include "ops/kernel_params.h"
-#include "ops/tensor.h"
 
 /* rota_kernel.vk.select_image of matmul_f16 and matmul_bf16. NULL, for the shaders: products with less than
  * a gibi of multiplications, operands that are both transposed, in slots, in several batches or not promised
