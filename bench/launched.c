@@ -16,8 +16,8 @@ static bool is_set(const char *variable) {
     return text && *text;
 }
 
-/* As exec/comm/launch.c has it. Before srun's own variables, which torchrun's processes have too where srun started that:
- * WORLD_SIZE alone may be anybody's. */
+/* As exec/comm/launch.c has it. Before srun's own variables, which torchrun's processes have too where srun started
+ * that. WORLD_SIZE alone may be anybody's. */
 static bool is_torchrun(void) {
     return is_set("TORCHELASTIC_RUN_ID") ||
            (is_set("RANK") && is_set("WORLD_SIZE") && is_set("MASTER_ADDR") && is_set("MASTER_PORT"));

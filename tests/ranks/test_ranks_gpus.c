@@ -456,8 +456,8 @@ static void die(const device_rank *r) {
     RAW(w.cu->CtxPopCurrent(&w.context));
 }
 
-/* Sums all the time; in the middle of one rank 0's context fails. The other rank ends by that, and goes on alone, unless
- * its own context has failed, too, as those may that reach one another's memory: two H200s' do. */
+/* Sums all the time; in the middle of one rank 0's context fails. The other rank ends by that, and goes on alone,
+ * unless its own context has failed, too, as those may that reach one another's memory: two H200s' do. */
 static void sum_and_die(const device_rank *r) {
     enum { SUMS = 400 };
     const uint32_t rank = rota_communicator_rank(r->communicator);
