@@ -69,6 +69,7 @@ class Programs(SphinxDirective):
     """A section for each program."""
 
     def run(self):
+        self.env.note_reread()  # what programs say is in no file that Sphinx would look at
         sections = []
         for name, text in programs():
             section = nodes.section(ids=[nodes.make_id(name)], names=[name])
