@@ -154,6 +154,7 @@ static void the_other_is_lost(void **state) {
         scene s;
         uint32_t word;
         begin_scene(&s);
+        assert_ok(rota_wait(s.alone_ticket, LONG_NS)); /* the next work that ends is the gate's */
         if (way == 0) {
             s.p->options.faults.lost_in_works = 1; /* the gate's */
             test_gate_open(true);
