@@ -207,10 +207,12 @@ bool raw_peer_turns(raw_peer *raw, uint32_t turns, uint64_t bytes, double *out_u
     const uint64_t begin = rota_clock_ns();
     for (uint32_t i = 0; i < turns && good; i++) {
         const uint32_t which = 1 - i % 2;
-        good = enter(raw, which) && turn(raw, which, bytes);
+        if (!enter(raw, which)) return false;
+        good = turn(raw, which, bytes);
         leave(raw);
     }
-    good = good && enter(raw, turns % 2) && wait(raw, turns % 2);
+    if (!good || !enter(raw, turns % 2)) return false;
+    good = wait(raw, turns % 2);
     leave(raw);
     *out_us = (double)(rota_clock_ns() - begin) / 1e3 / turns;
     return good;
