@@ -107,6 +107,17 @@ static void add_number(command *c, const char *name, uint64_t value) {
     add(c, c->numbers[c->count]);
 }
 
+/* What both sides have the same options for. */
+static void add_model(command *c, const settings *s, uint64_t batch) {
+    add_number(c, "--batch", batch);
+    add_number(c, "--layers", s->layers);
+    add_number(c, "--heads", s->heads);
+    add_number(c, "--dim", s->dim);
+    add_number(c, "--block", s->block);
+    add_number(c, "--vocab", s->vocabulary);
+    add_number(c, "--seed", s->seed);
+}
+
 /* The exit code, NOT_STARTED where there's no such program, or 128 and the signal. Where `quiet`, what it prints on
  * stdout is dropped. */
 static int run_command(const command *c, bool quiet) {
@@ -203,13 +214,7 @@ static int run_rota(const settings *s, const folder *f, uint64_t batch, row *out
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(&c, words[i]);
     if (s->device) add(&c, "--device"), add(&c, s->device);
     add_number(&c, "--iters", s->steps);
-    add_number(&c, "--batch", batch);
-    add_number(&c, "--layers", s->layers);
-    add_number(&c, "--heads", s->heads);
-    add_number(&c, "--dim", s->dim);
-    add_number(&c, "--block", s->block);
-    add_number(&c, "--vocab", s->vocabulary);
-    add_number(&c, "--seed", s->seed);
+    add_model(&c, s, batch);
     if (s->ranks > 1) add_number(&c, "--ranks", s->ranks);
     snprintf(out->name, sizeof out->name, "rota");
     const int code = run_command(&c, true);
@@ -260,15 +265,9 @@ static int run_torch(const settings *s, const folder *f, uint64_t batch, row *ou
     const char *const words[] = {"python3", f->script,      "--data",      s->data, "--modes",
                                  s->modes,  "--attentions", s->attentions, "--out", f->result};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(&c, words[i]);
-    add_number(&c, "--batch", batch);
     add_number(&c, "--steps", s->steps);
     add_number(&c, "--ranks", s->ranks);
-    add_number(&c, "--layers", s->layers);
-    add_number(&c, "--heads", s->heads);
-    add_number(&c, "--dim", s->dim);
-    add_number(&c, "--block", s->block);
-    add_number(&c, "--vocab", s->vocabulary);
-    add_number(&c, "--seed", s->seed);
+    add_model(&c, s, batch);
     /* A vocabulary padded to a multiple of 128 is the faster one. */
     char vocabularies[48];
     const uint64_t padded = (s->vocabulary + 127) / 128 * 128;

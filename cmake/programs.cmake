@@ -24,3 +24,12 @@ function(rota_program name)
   install(FILES ${folder}/${name}.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT tools
     OPTIONAL)
 endfunction()
+
+# A file's text as a byte array of that name, ended by a 0, in the header generated/NAME.h: what is part of a program.
+function(rota_embed_text file name)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  file(READ ${file} text HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," text "${text}")
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/generated/${name}.h
+    CONTENT "static const unsigned char ${name}[] = {${text}0};\n")
+endfunction()
