@@ -14,11 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool rota_cuda_peers_are_off(void) {
+    const char *wanted = getenv("ROTA_PEER");
+    return wanted && strcmp(wanted, "0") == 0;
+}
+
 static rota_status meet(rota_exec_device *base, rota_exec_device *other_base) {
     rota_cuda_device *device = (rota_cuda_device *)base, *other = (rota_cuda_device *)other_base;
     int can = 0;
-    const char *wanted = getenv("ROTA_PEER");
-    if (wanted && strcmp(wanted, "0") == 0)
+    if (rota_cuda_peers_are_off())
         return rota_fail(ROTA_UNSUPPORTED, "%s and %s are kept apart by ROTA_PEER=0", base->info.id,
                          other_base->info.id);
     if (!device->bounds.granularity || !other->bounds.granularity)

@@ -6,4 +6,7 @@
 
 extern const rota_exec_peers rota_cuda_peers;
 
+/* ROTA_PEER=0 in the environment: no GPU is to read another's memory. */
+bool rota_cuda_peers_are_off(void);
+
 #endif

@@ -10,6 +10,7 @@
 #ifdef ROTA_HAVE_CUDA
 #include <pthread.h>
 
+#include "exec/cuda/cuda_peer.h"
 #include "exec/cuda/cuda_sums.h"
 
 /* Less is NCCL's: a kernel of its own takes less time than copies there and back take to begin. */
@@ -100,8 +101,7 @@ static bool make(member *m) {
 static bool prepare(member *m, const uint32_t *others, uint32_t other_count) {
     const rota_cuda_api *cu = m->own.cu;
     CUdevice devices[ROTA_CUDA_SUMS_MAX] = {m->own.device};
-    const char *wanted = getenv("ROTA_PEER");
-    if (!rota_cuda_sums_image() || (wanted && strcmp(wanted, "0") == 0)) return false;
+    if (!rota_cuda_sums_image() || rota_cuda_peers_are_off()) return false;
     for (uint32_t i = 0; i < other_count; i++)
         if (cu->DeviceGet(&devices[1 + i], (int)others[i]) != CUDA_SUCCESS) return false;
     return are_in_reach(cu, devices, m->own.size) && reach(cu, devices + 1, other_count) && make(m);
