@@ -1,6 +1,7 @@
 /* The adversarial executor: devices, programs, submission and the checks of the caller. Its memory is
  * adversary_memory.c, running the works adversary_run.c. */
 #include "tests/adversary/adversary_internal.h"
+#include "tests/adversary/adversary_peer.h"
 #include "tests/kit/nap.h"
 
 #include <errno.h>

@@ -206,13 +206,6 @@ uint64_t adversary_timeline_value(const rota_exec_timeline *timeline);
 void adversary_timeline_check(adversary_device *device, const rota_exec_timeline_wait *wait);
 void adversary_timelines_free(adversary_device *device);
 
-/* adversary_peer.c: the contract's calls for peers; whether the device may read the memory, its own or another's. */
-extern const rota_exec_peers adversary_peers;
-bool adversary_may_read(const adversary_device *device, const rota_exec_memory *memory);
-rota_status adversary_timeline_open(rota_exec_device *device, rota_exec_timeline **out_timeline);
-rota_status adversary_timeline_meet(rota_exec_device *device, const rota_exec_timeline *other,
-                                    rota_exec_timeline **out_timeline);
-
 /* adversary_semaphore.c: the contract's calls ... */
 rota_status adversary_semaphore_import(rota_exec_device *device, int fd, void **out_handle);
 void adversary_semaphore_adopt(rota_exec_device *device, rota_exec_semaphore *semaphore);

@@ -1,6 +1,6 @@
 /* The adversarial executor's devices as GPUs apart that are peers. Their memory is the process's, so any could read
  * any: what was not opened to a device, and what is destroyed, it must not. */
-#include "tests/adversary/adversary_internal.h"
+#include "tests/adversary/adversary_peer.h"
 
 static rota_status meet(rota_exec_device *base, rota_exec_device *other) {
     const adversary_device *device = (const adversary_device *)base;

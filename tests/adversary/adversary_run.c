@@ -2,6 +2,7 @@
  * time in an order drawn from the seed. */
 #include "tests/adversary/adversary_internal.h"
 #include "tests/adversary/adversary_later.h"
+#include "tests/adversary/adversary_peer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

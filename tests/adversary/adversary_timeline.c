@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "tests/adversary/adversary_internal.h"
+#include "tests/adversary/adversary_peer.h"
 
 #define FILE_BYTES 4096
 

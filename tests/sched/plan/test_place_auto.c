@@ -443,26 +443,36 @@ static void a_kernel_that_no_device_runs_is_named(void **state) {
     free_wide(&it);
 }
 
+/* The graph on both devices, with room for what it takes on the first of them alone, which is less than
+ * `several_bytes`, what it took on both. */
+static rota_plan *compile_with_one_devices_room(world *w, rota_graph *graph, rota_compile_options *options,
+                                                uint64_t several_bytes) {
+    rota_plan *plan;
+    rota_plan_stats one = ROTA_PLAN_STATS();
+    options->device_count = 1;
+    assert_ok(rota_compile(w->runtime, graph, options, &plan));
+    assert_ok(rota_plan_get_stats(plan, &one));
+    rota_plan_release(plan);
+    assert_true(several_bytes > one.arena_bytes);
+    options->device_count = 2;
+    options->memory_limit_bytes = one.arena_bytes;
+    assert_ok(rota_compile(w->runtime, graph, options, &plan));
+    return plan;
+}
+
 /* Two devices would be faster, but there is memory for the buffers of one. */
 static void where_memory_is_short_one_device_does(void **state) {
     world *w = *state;
     wide it;
     rota_plan *plan;
     uint32_t kernels[2], copies;
-    rota_plan_stats several = ROTA_PLAN_STATS(), one = ROTA_PLAN_STATS();
+    rota_plan_stats several = ROTA_PLAN_STATS();
     record_wide(w, &heavy, ROTA_PLACE_AUTO, &it);
     rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = w->devices, .device_count = 2);
     assert_ok(rota_compile(w->runtime, it.graph, &options, &plan));
     assert_ok(rota_plan_get_stats(plan, &several));
     rota_plan_release(plan);
-    options.device_count = 1;
-    assert_ok(rota_compile(w->runtime, it.graph, &options, &plan));
-    assert_ok(rota_plan_get_stats(plan, &one));
-    rota_plan_release(plan);
-    assert_true(several.arena_bytes > one.arena_bytes);
-    options.device_count = 2;
-    options.memory_limit_bytes = one.arena_bytes;
-    assert_ok(rota_compile(w->runtime, it.graph, &options, &plan));
+    plan = compile_with_one_devices_room(w, it.graph, &options, several.arena_bytes);
     count(w, plan, kernels, &copies);
     assert_true(kernels[0] == 0 || kernels[1] == 0);
     run(plan);
@@ -481,7 +491,7 @@ static void what_persistent_buffers_touch_may_stay(void **state) {
     wide it;
     rota_plan *plan;
     uint32_t kernels[2], copies;
-    rota_plan_stats several = ROTA_PLAN_STATS(), one = ROTA_PLAN_STATS();
+    rota_plan_stats several = ROTA_PLAN_STATS();
     rota_device *const turned[] = {w->devices[1], w->devices[0]};
     record_wide(w, &heavy, 0, &it);
     rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = turned, .device_count = 2,
@@ -498,14 +508,7 @@ static void what_persistent_buffers_touch_may_stay(void **state) {
     run(plan);
     test_expect_words(it.total, WORDS, BRANCHES * 8);
     rota_plan_release(plan);
-    options.device_count = 1;
-    assert_ok(rota_compile(w->runtime, it.graph, &options, &plan));
-    assert_ok(rota_plan_get_stats(plan, &one));
-    rota_plan_release(plan);
-    assert_true(several.arena_bytes > one.arena_bytes);
-    options.device_count = 2;
-    options.memory_limit_bytes = one.arena_bytes;
-    assert_ok(rota_compile(w->runtime, it.graph, &options, &plan));
+    plan = compile_with_one_devices_room(w, it.graph, &options, several.arena_bytes);
     count(w, plan, kernels, &copies);
     assert_true(kernels[0] == 0 && copies == 0);
     run(plan);

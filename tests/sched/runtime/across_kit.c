@@ -112,10 +112,9 @@ rota_plan *copying(rota_device *device, const char *name, rota_buffer *from, rot
     return test_plan(device, name, &node, 1);
 }
 
-void scene_open(scene *s, uint64_t timeout_ns) {
-    memset(s, 0, sizeof *s);
-    s->p = open_pair(7, timeout_ns, 0);
-    rota_device **devices = s->p->devices;
+void scene_on(scene *s, pair *p) {
+    rota_device **devices = p->devices;
+    *s = (scene){.p = p};
     s->x = test_words(devices[0], "x", WORDS, 1);
     s->y = test_words(devices[1], "y", WORDS, 1);
     s->z = test_words(devices[1], "z", WORDS, 1);
@@ -125,6 +124,19 @@ void scene_open(scene *s, uint64_t timeout_ns) {
     s->copy = copying(devices[1], "copy", s->x, s->y);
     s->next = copying(devices[1], "next", s->y, s->z);
     s->alone = test_plan_1(devices[1], "alone", &test_increment, s->w, ROTA_READWRITE);
+}
+
+void scene_submit(scene *s) {
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(s->gate, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(s->step, NULL, 0, &s->step_ticket));
+    assert_ok(rota_submit_wait(s->copy, NULL, 0, &s->copy_ticket));
+    assert_ok(rota_submit_wait(s->next, NULL, 0, &s->next_ticket));
+    assert_ok(rota_submit_wait(s->alone, NULL, 0, &s->alone_ticket));
+}
+
+void scene_open(scene *s, uint64_t timeout_ns) {
+    scene_on(s, open_pair(7, timeout_ns, 0));
     /* Once round, with the copy sequenced while the gate is shut: from then on the first signals what it
      * waits for. */
     rota_ticket ticket;
@@ -140,12 +152,7 @@ void scene_open(scene *s, uint64_t timeout_ns) {
 
 void scene_wait_on_device(scene *s) {
     uint64_t before = s->p->options.timeline_waits;
-    test_gate_open(false);
-    assert_ok(rota_submit_wait(s->gate, NULL, 0, NULL));
-    assert_ok(rota_submit_wait(s->step, NULL, 0, &s->step_ticket));
-    assert_ok(rota_submit_wait(s->copy, NULL, 0, &s->copy_ticket));
-    assert_ok(rota_submit_wait(s->next, NULL, 0, &s->next_ticket));
-    assert_ok(rota_submit_wait(s->alone, NULL, 0, &s->alone_ticket));
+    scene_submit(s);
     uint64_t deadline = rota_deadline_after(5000000000u);
     while (s->p->options.timeline_waits == before && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_true(s->p->options.timeline_waits > before);

@@ -41,6 +41,11 @@ typedef struct scene {
     rota_ticket step_ticket, copy_ticket, next_ticket, alone_ticket;
 } scene;
 
+/* Its buffers and plans, of a pair. */
+void scene_on(scene *s, pair *p);
+/* Submits all but the gate's opening: the gate is shut. */
+void scene_submit(scene *s);
+/* ... of a pair of its own, once round. */
 void scene_open(scene *s, uint64_t timeout_ns);
 /* The gate is shut; all are submitted, and the copy is with its device, waiting. */
 void scene_wait_on_device(scene *s);

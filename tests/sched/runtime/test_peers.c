@@ -101,25 +101,10 @@ static void what_is_not_open_goes_by_the_host(void **state) {
 
 /* x is on the first, the rest on the second, whose copy brings x over and waits for `step`. */
 static void begin_scene(scene *s) {
-    *s = (scene){.p = open_peers(7, true)};
-    rota_device **devices = s->p->devices;
-    s->x = test_words(devices[0], "x", WORDS, 1);
-    s->y = test_words(devices[1], "y", WORDS, 1);
-    s->z = test_words(devices[1], "z", WORDS, 1);
-    s->w = test_words(devices[1], "w", WORDS, 1);
-    s->gate = test_plan_1(devices[0], "gate", &test_gate, s->x, ROTA_READWRITE);
-    s->step = test_plan_1(devices[0], "step", &test_increment, s->x, ROTA_READWRITE);
-    s->copy = copying(devices[1], "copy", s->x, s->y);
-    s->next = copying(devices[1], "next", s->y, s->z);
-    s->alone = test_plan_1(devices[1], "alone", &test_increment, s->w, ROTA_READWRITE);
+    scene_on(s, open_peers(7, true));
     for (uint32_t round = 0; round < 2; round++) { /* from the first on the works signal */
         const uint64_t before = s->p->options.timeline_waits;
-        test_gate_open(false);
-        assert_ok(rota_submit_wait(s->gate, NULL, 0, NULL));
-        assert_ok(rota_submit_wait(s->step, NULL, 0, &s->step_ticket));
-        assert_ok(rota_submit_wait(s->copy, NULL, 0, &s->copy_ticket));
-        assert_ok(rota_submit_wait(s->next, NULL, 0, &s->next_ticket));
-        assert_ok(rota_submit_wait(s->alone, NULL, 0, &s->alone_ticket));
+        scene_submit(s);
         test_sequenced(s->alone_ticket);
         if (round) {
             const uint64_t deadline = rota_deadline_after(5000000000u);
