@@ -2,7 +2,9 @@
  * gpt2_torch_step.py, which this program carries; each side is a process of its own. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,7 +23,7 @@ enum { AGAINST_NOTHING, AGAINST_TORCH };
 
 typedef struct settings {
     const char *data, *device, *batches, *trainer, *modes, *attentions, *out;
-    uint64_t steps, ranks, layers, heads, dim, block, vocabulary, seed;
+    uint64_t steps, ranks, layers, heads, dim, block, vocabulary, seed, variant_seconds;
     int against;
 } settings;
 
@@ -35,16 +37,17 @@ typedef struct row {
 /* ---- Files: in a folder that is gone at the end ---- */
 
 typedef struct folder {
-    char path[64], tokens[96], script[96], log[96], result[96];
+    char path[PATH_MAX], tokens[PATH_MAX + 16], script[PATH_MAX + 16], log[PATH_MAX + 16],
+        result[PATH_MAX + 16];
 } folder;
 
 static bool make_folder(folder *f) {
     const char *parent = getenv("TMPDIR");
-    if (snprintf(f->path, sizeof f->path, "%s/rota-gpt2-XXXXXX", parent && *parent ? parent : "/tmp") >=
-            (int)sizeof f->path ||
-        !mkdtemp(f->path)) {
-        fprintf(stderr, "%s: no folder for temporary files in '%s': %s\n", program, parent ? parent : "/tmp",
-                strerror(errno));
+    if (!parent || !*parent) parent = "/tmp";
+    const bool fits = snprintf(f->path, sizeof f->path, "%s/rota-gpt2-XXXXXX", parent) < (int)sizeof f->path;
+    if (!fits || !mkdtemp(f->path)) {
+        fprintf(stderr, "%s: no folder for temporary files in '%s': %s\n", program, parent,
+                strerror(fits ? errno : ENAMETOOLONG));
         return false;
     }
     snprintf(f->tokens, sizeof f->tokens, "%s/tokens.bin", f->path);
@@ -118,18 +121,61 @@ static void add_model(command *c, const settings *s, uint64_t batch) {
     add_number(c, "--seed", s->seed);
 }
 
+/* Signals that ask this program to end are taken between its steps (run_command), so that its folder goes first. They
+ * are blocked from the begin of `run` on, and so is SIGCHLD, for a wait for both. What is ignored, as by nohup, stays
+ * so. */
+typedef struct signals {
+    sigset_t taken, before;
+    int asked; /* the one that came; 0: none */
+} signals;
+
+static void take_signals(signals *g) {
+    *g = (signals){0};
+    const int asking[] = {SIGINT, SIGTERM, SIGHUP};
+    sigemptyset(&g->taken);
+    sigaddset(&g->taken, SIGCHLD);
+    for (size_t i = 0; i < sizeof asking / sizeof *asking; i++) {
+        struct sigaction now;
+        if (sigaction(asking[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(&g->taken, asking[i]);
+    }
+    sigprocmask(SIG_BLOCK, &g->taken, &g->before);
+}
+
+/* Ends by the signal that came, as who sent it expects; else returns. */
+static void give_signals_back(const signals *g) {
+    if (g->asked) {
+        signal(g->asked, SIG_DFL);
+        (void)raise(g->asked);
+    }
+    sigprocmask(SIG_SETMASK, &g->before, NULL);
+}
+
 /* The exit code, NOT_STARTED where there's no such program, or 128 and the signal. Where `quiet`, what it prints on
- * stdout is dropped. */
-static int run_command(const command *c, bool quiet) {
+ * stdout is dropped. A signal that asks to end goes to the child, too, unless the terminal has sent it one; the second
+ * kills it. */
+static int run_command(signals *g, const command *c, bool quiet) {
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
+        sigprocmask(SIG_SETMASK, &g->before, NULL);
         if (quiet && !freopen("/dev/null", "w", stdout)) _exit(NOT_STARTED);
         execvp(c->words[0], (char **)(uintptr_t)c->words);
         _exit(NOT_STARTED);
     }
     int status = 0;
-    if (child < 0 || waitpid(child, &status, 0) < 0) return NOT_STARTED;
+    pid_t ended = child < 0 ? -1 : 0;
+    while (!ended && !(ended = waitpid(child, &status, WNOHANG))) {
+        siginfo_t info;
+        const int number = sigwaitinfo(&g->taken, &info);
+        if (number < 0 || number == SIGCHLD) continue;
+        if (g->asked)
+            kill(child, SIGKILL);
+        else if (info.si_code != SI_KERNEL)
+            kill(child, number);
+        g->asked = number;
+    }
+    if (ended < 0) return NOT_STARTED;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -202,7 +248,7 @@ static bool read_log(const settings *s, const char *path, row *out) {
     return false;
 }
 
-static int run_rota(const settings *s, const folder *f, uint64_t batch, row *out) {
+static int run_rota(const settings *s, signals *g, const folder *f, uint64_t batch, row *out) {
     char room[1100];
     command c = {0};
     add(&c, s->trainer ? s->trainer : find_trainer(room, sizeof room));
@@ -217,7 +263,8 @@ static int run_rota(const settings *s, const folder *f, uint64_t batch, row *out
     add_model(&c, s, batch);
     if (s->ranks > 1) add_number(&c, "--ranks", s->ranks);
     snprintf(out->name, sizeof out->name, "rota");
-    const int code = run_command(&c, true);
+    const int code = run_command(g, &c, true);
+    if (g->asked) return EXIT_BAD_ARGUMENT;
     if (code == EXIT_GOOD) return read_log(s, f->log, out) ? EXIT_GOOD : EXIT_CHECK_FAILED;
     if (code == NOT_STARTED)
         fprintf(stderr, "%s: '%s' can't be started: --train-gpt PROGRAM says where train_gpt is\n", program,
@@ -260,13 +307,14 @@ static bool read_best(const char *path, row *out) {
     return good;
 }
 
-static int run_torch(const settings *s, const folder *f, uint64_t batch, row *out) {
+static int run_torch(const settings *s, signals *g, const folder *f, uint64_t batch, row *out) {
     command c = {0};
     const char *const words[] = {"python3", f->script,      "--data",      s->data, "--modes",
                                  s->modes,  "--attentions", s->attentions, "--out", f->result};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(&c, words[i]);
     add_number(&c, "--steps", s->steps);
     add_number(&c, "--ranks", s->ranks);
+    add_number(&c, "--variant-seconds", s->variant_seconds);
     add_model(&c, s, batch);
     /* A vocabulary padded to a multiple of 128 is the faster one. */
     char vocabularies[48];
@@ -274,13 +322,19 @@ static int run_torch(const settings *s, const folder *f, uint64_t batch, row *ou
     snprintf(vocabularies, sizeof vocabularies, "%" PRIu64, padded);
     add(&c, "--vocabularies"), add(&c, vocabularies);
     (void)unlink(f->result);
-    const int code = run_command(&c, false);
-    if (code == SKIPPED || code == NOT_STARTED) {
+    const int code = run_command(g, &c, false);
+    if (!g->asked && (code == SKIPPED || code == NOT_STARTED)) {
         printf("PyTorch is not there, or has not that many CUDA devices: nothing to compare with\n");
         return EXIT_GOOD;
     }
-    if (read_best(f->result, out)) return EXIT_GOOD;
-    fprintf(stderr, "%s: PyTorch's side ended with %d and wrote no result\n", program, code);
+    /* Also of a run that was ended: what it had measured till then. */
+    const bool good = access(f->result, F_OK) == 0 && read_best(f->result, out);
+    if (good && out->is_checked && code == EXIT_GOOD) return EXIT_GOOD;
+    if (g->asked) return EXIT_BAD_ARGUMENT;
+    fprintf(stderr, "%s: PyTorch's side ended with %d and %s\n", program, code,
+            !good             ? "wrote no result"
+            : out->is_checked ? "not all of its variants have run"
+                              : "none of its variants counts: each failed or has wrong losses");
     return EXIT_CHECK_FAILED;
 }
 
@@ -311,26 +365,53 @@ static cJSON *row_json(uint64_t batch, const row *r) {
     return object;
 }
 
-static int run_batches(const settings *s, const folder *f, const uint64_t *batches, uint32_t count) {
-    row rows[BATCHES_MAX][2] = {0};
-    int code = EXIT_GOOD;
+typedef struct results {
+    row rows[BATCHES_MAX][2];
+    uint32_t count;
+    const uint64_t *batches;
+} results;
+
+static int write_results(const settings *s, const results *r, int code) {
     cJSON *result = report_new(), *list = cJSON_AddArrayToObject(result, "rows");
-    for (uint32_t i = 0; i < count && code == EXIT_GOOD; i++) {
-        code = run_rota(s, f, batches[i], &rows[i][0]);
-        if (code == EXIT_GOOD && s->against == AGAINST_TORCH) code = run_torch(s, f, batches[i], &rows[i][1]);
-        if (code == EXIT_GOOD && !rows[i][0].is_checked) code = EXIT_CHECK_FAILED;
-    }
-    if (code == EXIT_GOOD || rows[0][0].median_ms > 0)
-        printf("\n| batch | by | ms a step | least to most | tokens a second | loss | of PyTorch's |\n"
-               "| --- | --- | --- | --- | --- | --- | --- |\n");
-    for (uint32_t i = 0; i < count; i++)
-        for (int side = 0; side < 2; side++) {
-            if (!(rows[i][side].median_ms > 0)) continue;
-            const bool compared = side == 0 && rows[i][1].is_checked;
-            print_row(s, batches[i], &rows[i][side], compared ? rows[i][1].median_ms : 0);
-            cJSON_AddItemToArray(list, row_json(batches[i], &rows[i][side]));
-        }
+    for (uint32_t i = 0; i < r->count; i++)
+        for (int side = 0; side < 2; side++)
+            if (r->rows[i][side].median_ms > 0)
+                cJSON_AddItemToArray(list, row_json(r->batches[i], &r->rows[i][side]));
     return report_write(result, s->out, code);
+}
+
+static void print_results(const settings *s, const results *r) {
+    bool begun = false;
+    for (uint32_t i = 0; i < r->count; i++)
+        for (int side = 0; side < 2; side++) {
+            if (!(r->rows[i][side].median_ms > 0)) continue;
+            if (!begun)
+                printf(
+                    "\n| batch | by | ms a step | least to most | tokens a second | loss | of PyTorch's |\n"
+                    "| --- | --- | --- | --- | --- | --- | --- |\n");
+            begun = true;
+            const bool compared = side == 0 && r->rows[i][1].is_checked;
+            print_row(s, r->batches[i], &r->rows[i][side], compared ? r->rows[i][1].median_ms : 0);
+        }
+}
+
+/* The result's file is written anew after each side: a run that is ended has left what it measured. */
+static int run_batches(const settings *s, signals *g, const folder *f, results *r) {
+    int code = EXIT_GOOD;
+    for (uint32_t i = 0; i < r->count && code == EXIT_GOOD; i++) {
+        row *rota = &r->rows[i][0];
+        code = run_rota(s, g, f, r->batches[i], rota);
+        if (code == EXIT_GOOD && s->against == AGAINST_TORCH) {
+            printf("rota, batch %" PRIu64 ": %.3f ms a step (%.3f to %.3f)\n", r->batches[i], rota->median_ms,
+                   rota->least_ms, rota->most_ms);
+            code = write_results(s, r, code);
+            if (code == EXIT_GOOD) code = run_torch(s, g, f, r->batches[i], &r->rows[i][1]);
+        }
+        if (code == EXIT_GOOD && !rota->is_checked) code = EXIT_CHECK_FAILED;
+        code = write_results(s, r, code);
+    }
+    print_results(s, r);
+    return code;
 }
 
 /* "4,32"; how many, or 0. */
@@ -352,14 +433,33 @@ static uint32_t read_batches(const char *text, uint64_t *out) {
 
 static int run(settings *s, const uint64_t *batches, uint32_t count) {
     folder f;
+    signals g;
+    results r = {.count = count, .batches = batches};
     if (s->ranks > 1 && !s->device) s->device = "cuda";
-    if (!make_folder(&f)) return EXIT_BAD_ARGUMENT;
-    bool good = s->data || draw_tokens(s, f.tokens);
-    if (good && s->against == AGAINST_TORCH) good = write_script(f.script);
-    if (!s->data) s->data = f.tokens;
-    const int code = good ? run_batches(s, &f, batches, count) : EXIT_BAD_ARGUMENT;
-    remove_folder(&f);
+    take_signals(&g);
+    int code = EXIT_BAD_ARGUMENT;
+    if (make_folder(&f)) {
+        bool good = s->data || draw_tokens(s, f.tokens);
+        if (good && s->against == AGAINST_TORCH) good = write_script(f.script);
+        if (!s->data) s->data = f.tokens;
+        if (good) code = run_batches(s, &g, &f, &r);
+        remove_folder(&f);
+    }
+    fflush(stdout);
+    give_signals_back(&g);
     return code;
+}
+
+static int check_and_run(const option_table *table, settings *s) {
+    uint64_t batches[BATCHES_MAX];
+    const uint32_t count = read_batches(s->batches, batches);
+    if (count && s->dim % s->heads == 0) return run(s, batches, count);
+    if (!count)
+        (void)options_bad(table, "--batch '%s' is no list of 1 to %d numbers from 1 to 2^20, such as 4,32",
+                          s->batches, BATCHES_MAX);
+    else
+        (void)options_bad(table, "--heads %" PRIu64 " does not divide --dim %" PRIu64, s->heads, s->dim);
+    return EXIT_BAD_ARGUMENT;
 }
 
 int bench_gpt2(int argc, char **argv) {
@@ -372,6 +472,7 @@ int bench_gpt2(int argc, char **argv) {
                   .block = 1024,
                   .vocabulary = 50257,
                   .seed = 1337,
+                  .variant_seconds = 900,
                   .modes = "reduce-overhead,max-autotune",
                   .attentions = "flash,cudnn"};
     const option options[] = {
@@ -399,6 +500,10 @@ int bench_gpt2(int argc, char **argv) {
         {"--modes", OPTION_STRING, &s.modes, "MODE[,MODE...]", 0, 0, false,
          "of torch.compile; eager: not compiled"},
         {"--attentions", OPTION_STRING, &s.attentions, "flash|cudnn[,...]", 0, 0, false, "PyTorch's"},
+        {"--variant-seconds", OPTION_COUNT, &s.variant_seconds, "N", 1, 1e6, false,
+         "what each mode with each attention may take, compiling included; one that takes longer has failed, "
+         "and the "
+         "others go on"},
         {"--train-gpt", OPTION_STRING, &s.trainer, "PROGRAM", 0, 0, false,
          "train_gpt; by default the one beside this program, or of the same build"},
         OPTION_ROW_OUT(s.out)};
@@ -413,13 +518,5 @@ int bench_gpt2(int argc, char **argv) {
         NULL};
     const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
-    uint64_t batches[BATCHES_MAX];
-    const uint32_t count = read_batches(s.batches, batches);
-    if (count && s.dim % s.heads == 0) return run(&s, batches, count);
-    if (!count)
-        (void)options_bad(&table, "--batch '%s' is no list of 1 to %d numbers from 1 to 2^20, such as 4,32",
-                          s.batches, BATCHES_MAX);
-    else
-        (void)options_bad(&table, "--heads %" PRIu64 " does not divide --dim %" PRIu64, s.heads, s.dim);
-    return EXIT_BAD_ARGUMENT;
+    return check_and_run(&table, &s);
 }

@@ -3,7 +3,7 @@
 
     bench/gpt2_torch_step.py --data TOKENS.bin [--batch 32] [--modes reduce-overhead,max-autotune]
                              [--vocabularies 50257,50304] [--attentions flash,cudnn] [--steps 40] [--out FILE.json]
-                             [--ranks 1] [--train-gpt build/examples/train_gpt]
+                             [--ranks 1] [--train-gpt build/examples/train_gpt] [--variant-seconds 900] [--on cuda]
 
 The model is GPT-2 as llm.c and train_gpt --arch gpt2 have it: learned positions, norms before attention and before the
 feed-forward part, GELU by tanh, the token table tied to the head, biases everywhere but in the head. Weights are f32,
@@ -17,18 +17,28 @@ steps, and the most memory PyTorch reserved. A variant counts only if its losses
 5 % of the logarithm of the vocabulary and its last below the first. With --train-gpt rota takes the same number of
 steps on the same tokens in the same call. With --ranks N, PyTorch's is DistributedDataParallel over NCCL, N processes
 with a GPU and a batch each, compiled as its guide has it (the wrapped model, so that its buckets are reduced beside the
-backward pass), and train_gpt gets --ranks N; the times are the first rank's. Skips (77) without PyTorch or so many CUDA
-devices.
+backward pass), and train_gpt gets --ranks N; the times are the first rank's.
+
+A variant that fails, or takes longer than --variant-seconds, is named with its cause, and the others go on: where one
+rank has ended badly, the ones that wait for it are killed. How far a variant is, is printed as it goes, its steps and
+what they take so far; --out is written anew after each variant, so that a run that is ended has what was measured till
+then. --on cpu runs PyTorch's side on the CPU, ranks by Gloo: to try the script without a GPU. Exit codes: 0; 1 where no
+variant counts, or rota's losses are wrong; 77 without PyTorch or so many CUDA devices: skipped.
 """
 import argparse
+import contextlib
+import ctypes
+import datetime
 import json
 import math
 import os
-import socket
+import re
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 
 def parse():
@@ -44,8 +54,11 @@ def parse():
     parser.add_argument("--lr", type=float, default=6e-4)
     parser.add_argument("--train-gpt")
     parser.add_argument("--device", default="cuda:0", help="train_gpt's")
+    parser.add_argument("--on", default="cuda", choices=["cuda", "cpu"], help="PyTorch's")
+    parser.add_argument("--variant-seconds", type=float, default=900, help="for a variant, compiling included")
     parser.add_argument("--out")
     parser.add_argument("--variant", help=argparse.SUPPRESS)
+    parser.add_argument("--meet", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -99,51 +112,96 @@ def make_model(o, padded, attention):
     return Model()
 
 
+class Times:
+    """When steps began and the last ended, by the device's own clock where it has one; nothing here waits."""
+
+    def __init__(self, o):
+        import torch
+        self.steps, self.on_gpu, self.first, self.said = o.steps, o.on == "cuda", time.monotonic(), 0.0
+        self.marks = [torch.cuda.Event(enable_timing=True) for _ in range(o.steps + 1)] if self.on_gpu else []
+        self.ended = 0
+
+    def mark(self, step):
+        if self.on_gpu:
+            self.marks[step].record()
+        else:
+            self.marks.append(time.perf_counter())
+
+    def between(self, a, b):
+        return self.marks[a].elapsed_time(self.marks[b]) if self.on_gpu else (self.marks[b] - self.marks[a]) * 1e3
+
+    def say(self, step):
+        """At most every two seconds, after the step was given to the device; what it has ended by now."""
+        while self.ended < step and (not self.on_gpu or self.marks[self.ended + 1].query()):
+            self.ended += 1
+        now = time.monotonic()
+        if not self.ended or now - self.said < 2:
+            return
+        self.said = now
+        late = self.ended // 3 if self.ended > 3 else 0
+        mean = self.between(late, self.ended) / (self.ended - late)
+        print(f"step {self.ended} of {self.steps} after {now - self.first:.0f} s, {mean:.3f} ms each", file=sys.stderr,
+              flush=True)
+
+
 def run_variant(o, mode, padded, attention):
+    # A rank that waits for others in a kernel hears of nothing: it goes where its parent goes.
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     import numpy as np
     import torch
-    rank = int(os.environ.get("RANK", 0))
-    torch.cuda.set_device(rank)
+    rank, on_gpu = int(os.environ["RANK"]), o.on == "cuda"
+    where = torch.device("cuda", rank) if on_gpu else torch.device("cpu")
+    if on_gpu:
+        torch.cuda.set_device(where)
     torch.set_float32_matmul_precision("high")
-    tokens = torch.from_numpy(np.fromfile(o.data, dtype=np.uint16)[512:].astype(np.int64)).cuda()
-    model = make_model(o, padded, attention).cuda().train()
-    groups = [{"params": [p for p in model.parameters() if (p.dim() > 1) == decays], 
+    tokens = torch.from_numpy(np.fromfile(o.data, dtype=np.uint16)[512:].astype(np.int64)).to(where)
+    model = make_model(o, padded, attention).to(where).train()
+    groups = [{"params": [p for p in model.parameters() if (p.dim() > 1) == decays],
                "weight_decay": 0.1 if decays else 0.0}
               for decays in (True, False)]
-    optimizer = torch.optim.AdamW(groups, lr=torch.tensor(o.lr, device="cuda"), betas=(0.9, 0.95), eps=1e-8, fused=True)
+    optimizer = torch.optim.AdamW(groups, lr=torch.tensor(o.lr, device=where), betas=(0.9, 0.95), eps=1e-8, fused=True)
     wrapped = model
     if o.ranks > 1:
-        torch.distributed.init_process_group("nccl", device_id=torch.device("cuda", rank))
-        wrapped = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank], gradient_as_bucket_view=True)
+        torch.distributed.init_process_group("nccl" if on_gpu else "gloo", init_method=f"file://{o.meet}", rank=rank,
+                                             world_size=o.ranks, device_id=where if on_gpu else None,
+                                             timeout=datetime.timedelta(seconds=o.variant_seconds))
+        wrapped = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank] if on_gpu else None,
+                                                            gradient_as_bucket_view=True)
     step_of = wrapped
     if mode != "eager":
         step_of = torch.compile(wrapped, mode=mode, dynamic=False, fullgraph=o.ranks == 1)
-    offsets = torch.arange(o.block + 1, device="cuda")
-    generator = torch.Generator(device="cuda").manual_seed(o.seed + rank)
-    marks, losses = [torch.cuda.Event(enable_timing=True) for _ in range(o.steps + 1)], []
+    offsets = torch.arange(o.block + 1, device=where)
+    generator = torch.Generator(device=where).manual_seed(o.seed + rank)
+    times, losses = Times(o), []
+    print("compiling" if mode != "eager" else "begun", file=sys.stderr, flush=True)
     for step in range(o.steps):
-        marks[step].record()
-        starts = torch.randint(len(tokens) - o.block - 1, (o.batch, 1), device="cuda", generator=generator)
+        times.mark(step)
+        starts = torch.randint(len(tokens) - o.block - 1, (o.batch, 1), device=where, generator=generator)
         rows = tokens[starts + offsets]
         torch.compiler.cudagraph_mark_step_begin()
-        with torch.autocast("cuda", dtype=torch.bfloat16):
+        with torch.autocast(o.on, dtype=torch.bfloat16):
             loss = step_of(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.detach().clone())
-    marks[o.steps].record()
-    torch.cuda.synchronize()
-    times = [a.elapsed_time(b) for a, b in zip(marks, marks[1:])]
+        times.say(step)
+    times.mark(o.steps)
+    if on_gpu:
+        torch.cuda.synchronize()
+    late = [times.between(step, step + 1) for step in range(o.steps // 3, o.steps)]
     losses = [loss.item() for loss in losses]
-    late = times[len(times) // 3:]
     ok = all(map(math.isfinite, losses)) and abs(losses[0] / math.log(o.vocab) - 1) < 0.05 and losses[-1] < losses[0]
+    reserved = torch.cuda.max_memory_reserved() >> 20 if on_gpu else 0
+    if rank == 0:
+        print(json.dumps({"mode": mode, "vocabulary": padded, "attention": attention,
+                          "median_ms": statistics.median(late), "min_ms": min(late), "max_ms": max(late),
+                          "reserved_mib": reserved, "first_loss": losses[0], "last_loss": losses[-1], "checked": ok,
+                          "torch": torch.__version__}), flush=True)
+    # What is measured is said: a group that does not come down must not take it away.
     if o.ranks > 1:
         torch.distributed.destroy_process_group()
-    print(json.dumps({"mode": mode, "vocabulary": padded, "attention": attention, "median_ms": statistics.median(late),
-                      "min_ms": min(late), "max_ms": max(late), "reserved_mib": torch.cuda.max_memory_reserved() >> 20,
-                      "first_loss": losses[0], "last_loss": losses[-1], "checked": ok, "torch": torch.__version__}))
 
 
 def run_rota(o):
@@ -172,22 +230,79 @@ def run_rota(o):
             "first_loss": losses[0], "last_loss": losses[-1], "checked": ok}
 
 
-def run_ranks(o, variant):
-    """What the first of the ranks prints, or the error of one that failed."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+def cause_of(text):
+    """The last line that names an exception, which notes of PyTorch's may follow; else the last line."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception|Interrupt)\b", line)]
+    return (named or lines or ["no message"])[-1].strip()
+
+
+@contextlib.contextmanager
+def ranks_started(o, variant, folder):
+    """Processes, whose output goes to files: a pipe that nobody reads would stop who fills it. None is left after."""
     started = []
-    for rank in range(o.ranks):
-        environment = os.environ | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(o.ranks),
-                                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        started.append(subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--variant", variant],
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment))
-    said = [process.communicate() for process in started]
-    for process, (_, error) in zip(started, said):
-        if process.returncode:
-            raise RuntimeError((error.strip().splitlines() or ["no message"])[-1])
-    return json.loads(said[0][0].strip().splitlines()[-1])
+    try:
+        for rank in range(o.ranks):
+            with open(f"{folder}/{rank}.out", "w") as out, open(f"{folder}/{rank}.err", "w") as err:
+                started.append(subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--variant", variant,
+                                                 "--meet", f"{folder}/meet"], stdout=out, stderr=err,
+                                                stdin=subprocess.DEVNULL, env=os.environ | {"RANK": str(rank)}))
+        yield started
+    finally:
+        for process in started:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def read(path):
+    with open(path, errors="replace") as file:
+        return file.read()
+
+
+def watch(o, started, folder, name):
+    """Until all have ended well; raises as soon as one has ended badly or the time is over."""
+    ends, said, measured = time.monotonic() + o.variant_seconds, "", None
+    while True:
+        codes = [process.poll() for process in started]
+        steps = [line for line in read(f"{folder}/0.err").splitlines()
+                 if re.match(r"(step \d+ of|compiling$|begun$)", line)]
+        if steps and steps[-1] != said:
+            said = steps[-1]
+            print(f"{name}: {said}", flush=True)
+        for rank, code in enumerate(codes):
+            if code:
+                error = read(f"{folder}/{rank}.err")
+                print("\n".join(error.splitlines()[-20:]), file=sys.stderr, flush=True)
+                how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
+                raise RuntimeError(f"rank {rank} {how}: {cause_of(error)}")
+        if read(f"{folder}/0.out").endswith("}\n"):  # measured: what is left is the group's end, which may hang
+            ends = min(ends, measured := measured or time.monotonic() + 20)
+        if None not in codes or (measured and time.monotonic() > ends):
+            return
+        if time.monotonic() > ends:
+            missing = [str(rank) for rank, code in enumerate(codes) if code is None]
+            raise RuntimeError(f"took longer than {o.variant_seconds:g} s (--variant-seconds); ranks still running: "
+                               f"{', '.join(missing)}; the first rank's last line: {said or 'none'}")
+        time.sleep(0.2)
+
+
+def run_ranks(o, variant):
+    """What the first of the ranks prints; RuntimeError with the cause where one failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        with ranks_started(o, variant, folder) as started:
+            watch(o, started, folder, variant.replace(":", " "))
+        return json.loads(read(f"{folder}/0.out").strip().splitlines()[-1])
+
+
+def write_rows(o, rows):
+    """All rows till now, in the stead of what the file had."""
+    if not o.out:
+        return
+    sizes = {name: getattr(o, name) for name in ("ranks", "batch", "block", "layers", "dim")}
+    with open(f"{o.out}.new", "w") as file:
+        json.dump(sizes | {"rows": rows}, file, indent=1)
+    os.replace(f"{o.out}.new", o.out)
 
 
 def describe(row):
@@ -207,17 +322,20 @@ def main():
     except ImportError as error:
         print(f"skipped: {error}")
         sys.exit(77)
-    if torch.cuda.device_count() < o.ranks:
+    if o.on == "cuda" and torch.cuda.device_count() < o.ranks:
         print(f"skipped: PyTorch sees {torch.cuda.device_count()} CUDA devices, {o.ranks} are asked for")
         sys.exit(77)
     if o.variant:
         mode, padded, attention = o.variant.split(":")
         run_variant(o, mode, int(padded), attention)
         return
+    # By an exception, so that ranks and folders go first.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     rows = []
     if o.train_gpt:
         rows.append(run_rota(o))
         print(describe(rows[-1]), flush=True)
+        write_rows(o, rows)
     for mode in o.modes.split(","):
         for padded in map(int, o.vocabularies.split(",")):
             for attention in o.attentions.split(","):
@@ -227,16 +345,14 @@ def main():
                     rows.append({"mode": mode, "vocabulary": padded, "attention": attention, "error": str(error),
                                  "checked": False})
                 print(describe(rows[-1]), flush=True)
+                write_rows(o, rows)
     rivals = [row for row in rows if row["checked"] and row["mode"] != "rota"]
     if rivals:
         best = min(rivals, key=lambda row: row["median_ms"])
-        print(f"PyTorch {best['torch']}'s best at batch {o.batch} on {o.ranks} GPUs: {describe(best)}")
+        print(f"PyTorch {best['torch']}'s best at batch {o.batch} on {o.ranks} {'GPUs' if o.on == 'cuda' else 'ranks'}:"
+              f" {describe(best)}")
         if rows[0]["mode"] == "rota" and rows[0]["checked"]:
             print(f"rota's step over PyTorch's best: {rows[0]['median_ms'] / best['median_ms']:.3f}")
-    if o.out:
-        with open(o.out, "w") as file:
-            sizes = {name: getattr(o, name) for name in ("ranks", "batch", "block", "layers", "dim")}
-            json.dump(sizes | {"rows": rows}, file, indent=1)
     sys.exit(0 if rivals and all(row["checked"] for row in rows if row["mode"] == "rota") else 1)
 
 

@@ -26,6 +26,7 @@ cat >bin/python3 <<'PYTHON'
 #!/bin/sh
 # gpt2_torch_step.py's last lines: the losses of the fastest don't count.
 [ -z "$NO_TORCH" ] || exit 77
+[ -z "$SLOW_TORCH" ] || exec sleep 100
 grep -q "PyTorch's best time for one training step of GPT-2" "$1" || exit 1
 while [ $# -gt 0 ]; do
   case $1 in
@@ -41,12 +42,48 @@ cat >"$out" <<END
 {"ranks": $ranks, "batch": $batch, "rows": [{"mode": "a", $row, "median_ms": 1.5, "checked": false},
  {"mode": "b", $row, "median_ms": 4.0, "checked": true}, {"mode": "c", $row, "median_ms": 2.0, "checked": true}]}
 END
+[ -z "$NONE_COUNTS" ] || { sed -i 's/true/false/g' "$out" && exit 1; }
+[ -z "$ENDED_EARLY" ] || exit 1
 PYTHON
 chmod +x bin/python3
 PATH=$work/bin:$PATH expect 0 'PyTorch c, cudnn, 128 \| 2.000 \|' "$bench" gpt2 "${small[@]}" --batch 2 \
   --against torch --out both.json
 NO_TORCH=1 PATH=$work/bin:$PATH expect 0 'nothing to compare with' "$bench" gpt2 "${small[@]}" --batch 2 \
   --against torch
+NONE_COUNTS=1 PATH=$work/bin:$PATH expect 2 'ended with 1 and none of its variants counts' "$bench" gpt2 \
+  "${small[@]}" --batch 2 --against torch
+ENDED_EARLY=1 PATH=$work/bin:$PATH expect 2 'PyTorch c, cudnn, 128 \| 2.000 \|' "$bench" gpt2 "${small[@]}" \
+  --batch 2 --against torch
+
+# A folder of any length; one that is too long is said to be.
+long=$work/$(printf 'deep/%.0s' $(seq 60))
+mkdir -p "$long"
+TMPDIR=$long expect 0 '^\| 2 \| rota \|' "$bench" gpt2 "${small[@]}" --batch 2
+TMPDIR=$long$(printf '/%.0s' $(seq 5000)) expect 1 'no folder for temporary files.*File name too long' "$bench" gpt2 \
+  "${small[@]}" --batch 2
+TMPDIR=nowhere expect 1 "no folder for temporary files in 'nowhere': No such file" "$bench" gpt2 "${small[@]}"
+
+# A signal that asks it to end: what was measured is written, its folder goes, and nothing that it has started is left.
+for signal in TERM INT; do
+  # Bash has those ignore SIGINT that it does not wait for.
+  SLOW_TORCH=1 PATH=$work/bin:$PATH env --default-signal=INT "$bench" gpt2 "${small[@]}" --batch 2 --against torch \
+    --out ended.json >ended.txt 2>&1 &
+  running=$!
+  for _ in $(seq 1000); do
+    child=$(pgrep -P "$running" -x sleep) && break
+    sleep 0.02
+  done
+  ended=0
+  kill "-$signal" "$running" || ended=-1
+  wait "$running" || ended=$?
+  [ "$ended" -eq $((128 + $(kill -l "$signal"))) ] && grep -q '^| 2 | rota |' ended.txt && [ -s ended.json ] &&
+    ! kill -0 "$child" 2>/dev/null || {
+    echo "FAILED: $signal: ended with $ended, its child '$child'; it printed:" && cat ended.txt
+    failures=$((failures + 1))
+  }
+  absent rota-gpt2-*
+  rm -f ended.json
+done
 python3 - <<'PY' || failures=$((failures + 1))
 import json
 one, both = (json.load(open(name))["rows"] for name in ("one.json", "both.json"))
