@@ -37,6 +37,10 @@ const rota_kernel rota_address_kernels[ROTA_ADDRESSED_MAX] = {
      .operand_count = 3,
      .cpu = {.fn = tell},
      .cuda = {IMAGE, .entry = "rota_address_2"}},
+    {.name = "addresses of three",
+     .operand_count = 4,
+     .cpu = {.fn = tell},
+     .cuda = {IMAGE, .entry = "rota_address_3"}},
 };
 
 const rota_kernel rota_address_ends[ROTA_ADDRESSED_MAX] = {
@@ -48,4 +52,8 @@ const rota_kernel rota_address_ends[ROTA_ADDRESSED_MAX] = {
      .operand_count = 3,
      .cpu = {.fn = nothing},
      .cuda = {IMAGE, .entry = "rota_address_2", .grid = no_groups}},
+    {.name = "end with three",
+     .operand_count = 4,
+     .cpu = {.fn = nothing},
+     .cuda = {IMAGE, .entry = "rota_address_3", .grid = no_groups}},
 };

@@ -6,7 +6,7 @@
 
 #include "graph/graph_internal.h"
 
-/* Operand 0 is ROTA_ADDRESSED_MAX words of 64 bits: the addresses of operands 1 and 2, of which it touches no byte. */
+/* Operand 0 is ROTA_ADDRESSED_MAX words of 64 bits: the addresses of operands 1 to 3, of which it touches no byte. */
 extern const rota_kernel rota_address_kernels[ROTA_ADDRESSED_MAX];
 /* Touches nothing, and is launched by nobody: its node is there for what it waits for, and what waits for it. Operand 0
  * is what the host wrote. */

@@ -18,9 +18,9 @@
 /* A host node that ends later, of what a device may do as well (a collective by its vendor's library). Operand 0 is in
  * the host's memory. Where the plan's first device is one that it `is_on`, the others stay there, and `device` begins
  * it instead of `host`: its operands are operand 0, then ROTA_ADDRESSED_MAX words of 64 bits, in the host's memory,
- * that hold where the device has operands 1 and 2, and a word of 4 bytes that it writes. All that comes before is
+ * that hold where the device has operands 1, 2 and 3, and a word of 4 bytes that it writes. All that comes before is
  * complete on the device then, and what comes after waits for the end (sched/plan/on_device.c). */
-enum { ROTA_ADDRESSED_MAX = 2 };
+enum { ROTA_ADDRESSED_MAX = 3 };
 typedef struct rota_host_on_device {
     rota_host_later host; /* the first member: the node's record names it */
     rota_host_later device;

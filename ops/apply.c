@@ -103,7 +103,8 @@ static bool writes_directly(const rota_op_use *use, uint32_t output) {
         const rota_tensor *x = &use->inputs[i];
         if (!x->buffer || !rota_tensors_overlap(x, y)) continue;
         touching++;
-        same += (use->op->inplace_inputs & 1u << i) && rota_tensors_equal(x, y);
+        same += ((use->op->inplace_inputs & 1u << i) && rota_tensors_equal(x, y)) ||
+                (i == 0 && use->op->overlaps_in_place && use->op->overlaps_in_place(use));
     }
     return touching == 0 || (touching == 1 && same == 1);
 }

@@ -102,6 +102,23 @@ static rota_status shape_receive(const rota_op_use *use, rota_tensor *out) {
     return rota_tensor_of(NULL, 0, y->dtype, y->rank, y->shape, out);
 }
 
+/* Whether what has one part is exactly this rank's of what has all, and so much that what follows begins where an
+ * access may (multiples of 4). */
+static bool is_own_part(const rota_op_use *use, const rota_tensor *part, const rota_tensor *whole) {
+    const uint64_t before = rota_communicator_rank(own(use)->communicator) * rota_tensor_extent_bytes(part);
+    return rota_tensor_is_contiguous(part) && rota_tensor_is_contiguous(whole) &&
+           rota_tensor_extent_bytes(part) % 4 == 0 &&
+           rota_tensor_begin(part) == rota_tensor_begin(whole) + before;
+}
+
+static bool is_part_of_output(const rota_op_use *use) {
+    return is_own_part(use, &use->inputs[0], &use->outputs[0]);
+}
+
+static bool is_part_of_input(const rota_op_use *use) {
+    return is_own_part(use, &use->outputs[0], &use->inputs[0]);
+}
+
 /* ---- Nodes ---- */
 
 static rota_status record_node(rota_tape *tape, const collective_op *op, const rota_tensor *x,
@@ -215,11 +232,13 @@ static const rota_op ops[ROTA_COLLECTIVE_KIND_COUNT] = {
                                     .gradient = gradient_all_reduce},
     [ROTA_COLLECTIVE_REDUCE_SCATTER] = {.name = "reduce_scatter",
                                         ONE_TO_ONE,
+                                        .overlaps_in_place = is_part_of_input,
                                         .shape = shape_reduce_scatter,
                                         .record = record,
                                         .gradient = gradient_reduce_scatter},
     [ROTA_COLLECTIVE_ALL_GATHER] = {.name = "all_gather",
                                     ONE_TO_ONE,
+                                    .overlaps_in_place = is_part_of_output,
                                     .shape = shape_all_gather,
                                     .record = record,
                                     .gradient = gradient_all_gather},

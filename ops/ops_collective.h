@@ -24,13 +24,14 @@ ROTA_API rota_status rota_op_all_reduce(rota_tape *tape, rota_communicator *comm
                                         rota_collective_reduction reduction, rota_tensor *out_y);
 ROTA_API rota_status rota_op_all_reduce_into(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
                                              rota_collective_reduction reduction, rota_tensor y);
-/* Of that the rank's part: x [n * m, ...] to y [m, ...], rows rank * m and on, of n ranks. Gradient of sum and mean. */
+/* Of that the rank's part: x [n * m, ...] to y [m, ...], rows rank * m and on, of n ranks; y may be those rows of x, of
+ * which the others stay. Gradient of sum and mean. */
 ROTA_API rota_status rota_op_reduce_scatter(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
                                             rota_collective_reduction reduction, rota_tensor *out_y);
 ROTA_API rota_status rota_op_reduce_scatter_into(rota_tape *tape, rota_communicator *communicator,
                                                  rota_tensor x, rota_collective_reduction reduction,
                                                  rota_tensor y);
-/* x [m, ...] of each rank, one after the other: y [n * m, ...]. */
+/* x [m, ...] of each rank, one after the other: y [n * m, ...]; x may be the rank's rows of y. */
 ROTA_API rota_status rota_op_all_gather(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
                                         rota_tensor *out_y);
 ROTA_API rota_status rota_op_all_gather_into(rota_tape *tape, rota_communicator *communicator, rota_tensor x,

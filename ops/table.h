@@ -114,8 +114,10 @@ struct rota_op {
      * below alone. */
     const rota_op_attribute *attributes;
     /* Output 0 may be exactly this input (bit i), if no other input overlaps it; any other overlap is copied
-     * around. */
+     * around, but for what follows. */
     uint32_t inplace_inputs;
+    /* Whether output 0 may lie as it does to input 0, which overlaps it, beside that; NULL: it may not. */
+    bool (*overlaps_in_place)(const rota_op_use *use);
     bool strided_output; /* writes a strided output 0 itself; else it goes through a contiguous copy */
     rota_of_nothing of_nothing;
     uint32_t varies_by_step;           /* bit i: attributes.value[i] varies by step */

@@ -10,7 +10,8 @@
 typedef struct rota_collective_node {
     rota_communicator *communicator;
     rota_collective collective;
-    /* Without a buffer: none. Exactly the same range: in place. */
+    /* Without a buffer: none. In place: exactly the same range, or, of an all_gather and a reduce_scatter, what has one
+     * part is this rank's of what has all. */
     rota_access input, output;
 } rota_collective_node;
 

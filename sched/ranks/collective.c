@@ -22,6 +22,8 @@ typedef struct recorded {
     rota_collective collective;
     const rota_listed_collectives *list; /* the lane's, of all ranks'; whole once the lane is closed */
     uint8_t input, output;               /* operands; 0: none */
+    uint64_t input_before,
+        output_before; /* bytes that it has before what that operand has: in place, in part */
 } recorded;
 
 /* Shows the thread what was posted. From the store that posted it on the run may end, the communicator be closed and
@@ -55,11 +57,13 @@ static rota_status begin(void *user, void *const *operands, const uint64_t *oper
                          uint32_t operand_count, rota_host_run *run) {
     const recorded *node = user;
     (void)operand_bytes, (void)operand_count;
-    return post(node, false, node->input ? operands[node->input] : NULL,
-                node->output ? operands[node->output] : NULL, run);
+    const uint8_t *input = node->input ? operands[node->input] : NULL;
+    uint8_t *output = node->output ? operands[node->output] : NULL;
+    return post(node, false, input ? input - node->input_before : NULL,
+                output ? output - node->output_before : NULL, run);
 }
 
-/* Operands 1 and 2 are at addresses of the device's (rota_host_on_device), where all that they depend on is complete:
+/* Operands 1 to 3 are at addresses of the device's (rota_host_on_device), where all that they depend on is complete:
  * what the library is given later needs no wait on the device. */
 static rota_status begin_on_device(void *user, void *const *operands, const uint64_t *operand_bytes,
                                    uint32_t operand_count, rota_host_run *run) {
@@ -68,8 +72,10 @@ static rota_status begin_on_device(void *user, void *const *operands, const uint
     (void)operand_bytes, (void)operand_count;
     *(uint32_t *)operands[2] = 0;
     if (run->is_brief) run->is_brief(run);
-    return post(node, true, node->input ? (const void *)(uintptr_t)addresses[node->input - 1] : NULL,
-                node->output ? (void *)(uintptr_t)addresses[node->output - 1] : NULL, run);
+    return post(
+        node, true,
+        node->input ? (const void *)(uintptr_t)(addresses[node->input - 1] - node->input_before) : NULL,
+        node->output ? (void *)(uintptr_t)(addresses[node->output - 1] - node->output_before) : NULL, run);
 }
 
 /* The largest or smallest of real numbers: NCCL leaves out what is NaN, and the reductions hand it on
@@ -119,8 +125,62 @@ static rota_listed_collectives *list_of(rota_recorder *recorder, const rota_comm
     return list;
 }
 
+/* ---- In place ---- */
+
+static uint64_t begin_of(const rota_access *a) {
+    return a->buffer->root_offset + a->offset_bytes;
+}
+
 static bool is_same(const rota_access *a, const rota_access *b) {
-    return a->buffer == b->buffer && a->offset_bytes == b->offset_bytes && a->size_bytes == b->size_bytes;
+    return a->buffer->root == b->buffer->root && begin_of(a) == begin_of(b) && a->size_bytes == b->size_bytes;
+}
+
+/* Of a kind of which one operand has a part for each rank and the other one's is this rank's part of it. */
+static bool is_own_part(const rota_collective_node *node, const rota_access *part, const rota_access *whole) {
+    const rota_collective_kind kind = node->collective.kind;
+    const uint64_t before = rota_communicator_rank(node->communicator) * part->size_bytes;
+    return (kind == ROTA_COLLECTIVE_ALL_GATHER || kind == ROTA_COLLECTIVE_REDUCE_SCATTER) &&
+           part->buffer->root == whole->buffer->root && begin_of(part) == begin_of(whole) + before &&
+           before + part->size_bytes <= whole->size_bytes;
+}
+
+/* What it touches, behind the token; returns how many. In place it has one access of what is read and written, and, of
+ * what has more, one before and one after that: no two of a node's may overlap. */
+static uint32_t have_accesses(const rota_collective_node *node, recorded *made, rota_access *accesses) {
+    const bool both = node->input.buffer && node->output.buffer;
+    uint32_t count = 1;
+    if (both && is_same(&node->input, &node->output)) {
+        made->input = made->output = (uint8_t)count;
+        accesses[count] = node->input;
+        accesses[count++].mode = ROTA_READWRITE;
+        return count;
+    }
+    const bool gathers = node->collective.kind == ROTA_COLLECTIVE_ALL_GATHER;
+    const rota_access *part = gathers ? &node->input : &node->output,
+                      *whole = gathers ? &node->output : &node->input;
+    if (both && is_own_part(node, part, whole)) {
+        const uint64_t before = begin_of(part) - begin_of(whole),
+                       after = whole->size_bytes - before - part->size_bytes;
+        made->input = made->output = (uint8_t)count;
+        *(gathers ? &made->output_before : &made->input_before) = before;
+        accesses[count] = *part;
+        accesses[count++].mode = ROTA_READWRITE;
+        if (before)
+            accesses[count++] = (rota_access){whole->buffer, whole->offset_bytes, before, whole->mode};
+        if (after)
+            accesses[count++] = (rota_access){whole->buffer, whole->offset_bytes + before + part->size_bytes,
+                                              after, whole->mode};
+        return count;
+    }
+    if (node->input.buffer) {
+        made->input = (uint8_t)count;
+        accesses[count++] = node->input;
+    }
+    if (node->output.buffer) {
+        made->output = (uint8_t)count;
+        accesses[count++] = node->output;
+    }
+    return count;
 }
 
 rota_status rota_record_collective(rota_recorder *recorder, const rota_collective_node *node) {
@@ -139,19 +199,8 @@ rota_status rota_record_collective(rota_recorder *recorder, const rota_collectiv
     *made = (recorded){.communicator = communicator, .collective = node->collective, .list = list};
     made->collective.position = (rota_collective_position){
         .graph = recorder->graph->name, .lane = recorder->name, .index = list->count + 1};
-    rota_access accesses[3] = {{communicator->token, 0, ROTA_WHOLE, ROTA_READWRITE}};
-    uint32_t count = 1;
-    if (node->input.buffer) {
-        made->input = (uint8_t)count;
-        accesses[count++] = node->input;
-    }
-    if (node->output.buffer && node->input.buffer && is_same(&node->input, &node->output)) {
-        made->output = made->input;
-        accesses[made->input].mode = ROTA_READWRITE;
-    } else if (node->output.buffer) {
-        made->output = (uint8_t)count;
-        accesses[count++] = node->output;
-    }
+    rota_access accesses[1 + ROTA_ADDRESSED_MAX] = {{communicator->token, 0, ROTA_WHOLE, ROTA_READWRITE}};
+    const uint32_t count = have_accesses(node, made, accesses);
     const rota_host_node host = ROTA_HOST_NODE(.user = made, .name = node->collective.name,
                                                .accesses = accesses, .access_count = count);
     ROTA_TRY(rota_record_host_on_device(recorder, &host, &later));

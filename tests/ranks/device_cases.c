@@ -188,8 +188,7 @@ static void large(const device_rank *r) {
 }
 
 /* The same of parts: each rank's part of the sum, or of integers what rank 0 has, then all parts on each. Parts have an
- * odd number of elements, and on one rank begin where 16 bytes are not whole. In place they are in test_ranks_peers:
- * ops make a copy. */
+ * odd number of elements, and on one rank begin where 16 bytes are not whole; every other time they are in place. */
 static void large_parts(const device_rank *r) {
     enum { PART = 65551, SKIPPED = 130 };
     const uint32_t size = rota_communicator_size(r->communicator),
@@ -197,8 +196,9 @@ static void large_parts(const device_rank *r) {
     const uint64_t all = (uint64_t)size * PART;
     uint8_t *own = malloc((all + SKIPPED) * sizeof(uint32_t)), *wanted = malloc(all * sizeof(uint32_t));
     for (uint32_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
-        for (uint32_t mean = 0; mean < 2; mean++) {
+        for (uint32_t way = 0; way < 4; way++) {
             const rota_dtype dtype = dtypes[d];
+            const bool mean = way / 2, in_place = way % 2;
             const bool sums = dtype != ROTA_I32 && dtype != ROTA_U32;
             const rota_collective_reduction reduction =
                 mean && has_mean(dtype, size) ? ROTA_COLLECTIVE_MEAN : ROTA_COLLECTIVE_SUM;
@@ -213,9 +213,15 @@ static void large_parts(const device_rank *r) {
             rota_tensor x, part;
             rank_ok(rota_tensor_of(from.buffer, skipped * each, dtype, ROTA_SHAPE(all), &x));
             rank_ok(rota_tensor_of(parts.buffer, skipped * each, dtype, ROTA_SHAPE(PART), &part));
+            if (in_place) {
+                rank_ok(rota_record_copy(g.recorder, whole.buffer, 0, from.buffer, skipped * each, all * each,
+                                         NULL));
+                x = whole;
+                rank_ok(rota_tensor_slice(&whole, 0, (uint64_t)rank * PART, PART, &part));
+            }
             if (sums)
                 rank_ok(rota_op_reduce_scatter_into(g.tape, r->communicator, x, reduction, part));
-            else
+            else if (!in_place)
                 rank_ok(rota_record_copy(g.recorder, parts.buffer, skipped * each, from.buffer,
                                          (skipped + (uint64_t)rank * PART) * each, PART * each, NULL));
             rank_ok(rota_op_all_gather_into(g.tape, r->communicator, part, whole));
@@ -247,24 +253,30 @@ static void moves(const device_rank *r) {
             put(dtype, turned, i, (float)element((uint32_t)(i / COUNT), (uint64_t)rank * COUNT + i % COUNT));
         const rota_tensor x = made(r, dtype, COUNT, own), whole = made(r, dtype, all, NULL),
                           wide = made(r, dtype, all, own), apart = made(r, dtype, all, NULL),
-                          cast = made(r, dtype, COUNT, own), other = made(r, dtype, COUNT, NULL);
+                          cast = made(r, dtype, COUNT, own), other = made(r, dtype, COUNT, NULL),
+                          within = made(r, dtype, all, own);
+        rota_tensor part;
+        rank_ok(rota_tensor_slice(&within, 0, (uint64_t)rank * COUNT, COUNT, &part));
         rank_ok(rota_op_all_gather_into(g.tape, r->communicator, x, whole));
         rank_ok(rota_op_all_to_all_into(g.tape, r->communicator, wide, apart));
         rank_ok(rota_op_broadcast_from_into(g.tape, r->communicator, size - 1, x, other));
         rank_ok(rota_op_broadcast_from_into(g.tape, r->communicator, size - 1, cast, cast));
         rank_ok(rota_op_barrier(g.tape, r->communicator));
         rank_ok(rota_op_all_to_all_into(g.tape, r->communicator, wide, wide));
+        rank_ok(rota_op_copy_into(g.tape, x, part));
+        rank_ok(rota_op_all_gather_into(g.tape, r->communicator, part, within));
         compile(&g);
         replay(&g, 1);
         expect(r, "all_gather", dtype, whole, all, gathered);
         expect(r, "all_to_all", dtype, apart, all, turned);
         expect(r, "all_to_all in place", dtype, wide, all, turned);
+        expect(r, "all_gather in place", dtype, within, all, gathered);
         fill(dtype, size - 1, 1, false, own);
         expect(r, "broadcast_from", dtype, other, COUNT, own);
         expect(r, "broadcast_from in place", dtype, cast, COUNT, own);
         rota_plan_release(g.plan);
-        const rota_tensor tensors[] = {x, whole, wide, apart, cast, other};
-        for (uint32_t i = 0; i < 6; i++) rota_buffer_release(tensors[i].buffer);
+        const rota_tensor tensors[] = {x, whole, wide, apart, cast, other, within};
+        for (uint32_t i = 0; i < 7; i++) rota_buffer_release(tensors[i].buffer);
     }
     free(own);
     free(gathered);

@@ -131,8 +131,8 @@ static void record_step(const fuzz_rank *r, rota_tape *tape, const random_step *
     rota_communicator *communicator = r->communicators[s->communicator];
     const bool x_is_whole = s->kind == RANDOM_REDUCE_SCATTER || s->kind == RANDOM_ALL_TO_ALL,
                y_is_whole = s->kind == RANDOM_ALL_GATHER || s->kind == RANDOM_ALL_TO_ALL;
-    const rota_tensor x = tensor(r, s, s->x, s->x_first, x_is_whole ? g.size : 1),
-                      y = tensor(r, s, s->y, s->y_first, y_is_whole ? g.size : 1);
+    const rota_tensor x = tensor(r, s, s->x, random_x_first(s, g.rank), x_is_whole ? g.size : 1),
+                      y = tensor(r, s, s->y, random_y_first(s, g.rank), y_is_whole ? g.size : 1);
     switch (s->kind) {
     case RANDOM_ALL_REDUCE:
         rank_ok(rota_op_all_reduce_into(tape, communicator, x, s->reduction, y));

@@ -44,9 +44,11 @@ static random_step draw_step(uint64_t *state, const random_program *p) {
     }
     const bool may_be_in_place = s.kind == RANDOM_ALL_REDUCE || s.kind == RANDOM_ALL_TO_ALL ||
                                  s.kind == RANDOM_BROADCAST || s.kind == RANDOM_LOCAL;
-    if (may_be_in_place && test_below(state, 2)) {
+    const bool may_be_part = s.kind == RANDOM_REDUCE_SCATTER || s.kind == RANDOM_ALL_GATHER;
+    if ((may_be_in_place || may_be_part) && test_below(state, 2)) {
         s.y = s.x;
         s.y_first = s.x_first;
+        s.is_part = may_be_part;
     }
     return s;
 }
@@ -134,9 +136,10 @@ void random_program_print(const random_program *p, FILE *to) {
     for (uint32_t k = 0; k < p->plan_count; k++)
         for (uint32_t i = 0; i < p->step_counts[k]; i++) {
             const random_step *s = &p->steps[k][i];
-            fprintf(to, "  plan %u lane %u: %s %s of %u, communicator %u, %u:%u to %u:%u, %s, %u to %u\n", k,
-                    s->lane, rota_dtype_name(s->dtype), kind_names[s->kind], s->count, s->communicator, s->x,
-                    s->x_first, s->y, s->y_first, reduction_names[s->reduction], s->from, s->to);
+            fprintf(to, "  plan %u lane %u: %s %s of %u, communicator %u, %u:%u to %u:%u%s, %s, %u to %u\n",
+                    k, s->lane, rota_dtype_name(s->dtype), kind_names[s->kind], s->count, s->communicator,
+                    s->x, s->x_first, s->y, s->y_first, s->is_part ? " (a part of it)" : "",
+                    reduction_names[s->reduction], s->from, s->to);
         }
     fprintf(to, "  submitted:");
     for (uint32_t i = 0; i < p->submit_count; i++) fprintf(to, " %u", p->submits[i]);
@@ -232,7 +235,8 @@ static uint32_t result_of(const random_program *p, const random_step *s, const r
         return m;
     case RANDOM_ALL_GATHER:
         for (uint32_t k = 0; k < g->size; k++)
-            memcpy(out + (size_t)k * m, words_of(p, words, g->members[k], s->x) + s->x_first, 4 * (size_t)m);
+            memcpy(out + (size_t)k * m, words_of(p, words, g->members[k], s->x) + random_x_first(s, k),
+                   4 * (size_t)m);
         return m * g->size;
     case RANDOM_ALL_TO_ALL:
         for (uint32_t k = 0; k < g->size; k++)
@@ -260,9 +264,11 @@ static void take_step(const random_program *p, const random_step *s, uint32_t *w
         const random_group group = random_group_of(p, s->communicator, r);
         counts[r] = result_of(p, s, &group, group.rank, words, scratch + (size_t)r * p->elements);
     }
-    for (uint32_t r = 0; r < p->size; r++)
-        memcpy(words_of(p, words, r, s->y) + s->y_first, scratch + (size_t)r * p->elements,
+    for (uint32_t r = 0; r < p->size; r++) {
+        const random_group group = random_group_of(p, s->communicator, r);
+        memcpy(words_of(p, words, r, s->y) + random_y_first(s, group.rank), scratch + (size_t)r * p->elements,
                4 * (size_t)counts[r]);
+    }
 }
 
 void random_program_begin(const random_program *p, uint32_t *out_words) {

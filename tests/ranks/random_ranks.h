@@ -38,8 +38,9 @@ typedef struct random_step {
     uint32_t communicator;
     uint32_t from, to;         /* BROADCAST, SEND: taken modulo the group's size */
     uint32_t x, y;             /* buffers */
-    uint32_t x_first, y_first; /* their elements from these on */
-    uint32_t count;            /* a rank's part */
+    uint32_t x_first, y_first; /* their elements from these on: random_x_first */
+    bool is_part;   /* what has one part is the rank's of what has all: REDUCE_SCATTER, ALL_GATHER */
+    uint32_t count; /* a rank's part */
     uint32_t lane;
 } random_step;
 
@@ -85,6 +86,14 @@ static inline uint32_t random_from(const random_step *step, const random_group *
 static inline uint32_t random_to(const random_step *step, const random_group *group) {
     const uint32_t from = random_from(step, group), to = step->to % group->size;
     return to == from ? (from + 1) % group->size : to;
+}
+
+/* Where x and y begin on rank `rank` of a group. */
+static inline uint32_t random_x_first(const random_step *step, uint32_t rank) {
+    return step->x_first + (step->is_part && step->kind == RANDOM_ALL_GATHER ? rank * step->count : 0);
+}
+static inline uint32_t random_y_first(const random_step *step, uint32_t rank) {
+    return step->y_first + (step->is_part && step->kind == RANDOM_REDUCE_SCATTER ? rank * step->count : 0);
 }
 
 /* The buffers of all ranks before: [rank][buffer][element] words of 4 bytes. */

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "sched/rewrite.h"
 #include "tests/kit/nap.h"
 #include "tests/ranks/rank_graph.h"
 
@@ -76,6 +77,11 @@ static void all_reduce(rota_runtime *runtime, rota_communicator *communicator) {
     }
 }
 
+static rota_status count_nodes(void *user, rota_rewriter *rewriter) {
+    *(uint64_t *)user = rota_rewriter_node_count(rewriter);
+    return ROTA_OK;
+}
+
 /* x += 1 by a node before and one after, in place, again and again without waiting: hazards alone order it. */
 static void in_place_replays(rota_runtime *runtime, rota_communicator *communicator) {
     rank_graph g;
@@ -94,6 +100,82 @@ static void in_place_replays(rota_runtime *runtime, rota_communicator *communica
     rank_want(got[0] == (float)(g.size - 1) + 200 && got[1] == 201, "%g %g", (double)got[0], (double)got[1]);
     end(&g);
     drop(x);
+}
+
+/* A sum of which each rank makes its part, doubles it and gathers all, in one transient: the parts where they lie, by
+ * one node each, which touches the part and what is before and after it, and none of it twice. */
+static void parts_in_place(rota_runtime *runtime, rota_communicator *communicator) {
+    enum { M = 40001 };
+    rank_graph g;
+    begin(&g, runtime, communicator, false);
+    const uint32_t n = g.size;
+    const uint64_t all = (uint64_t)n * M;
+    float *wide = elements(g.rank, all), *got = malloc(all * sizeof *got);
+    const rota_tensor x = made(&g, ROTA_F32, all, wide), y = made(&g, ROTA_F32, all, NULL);
+    rota_tensor sums, gathered, part, own;
+    const uint64_t before = (uint64_t)g.rank * M;
+    rank_ok(rota_tape_tensor(g.tape, ROTA_BUFFER_TRANSIENT, "sums", ROTA_F32, 1, &all, &sums));
+    rank_ok(rota_tape_tensor(g.tape, ROTA_BUFFER_TRANSIENT, "gathered", ROTA_F32, 1, &all, &gathered));
+    rank_ok(rota_op_copy_into(g.tape, x, sums));
+    rank_ok(rota_tensor_slice(&sums, 0, before, M, &part));
+    rank_ok(rota_tensor_slice(&gathered, 0, before, M, &own));
+    rank_ok(rota_op_reduce_scatter_into(g.tape, communicator, sums, ROTA_COLLECTIVE_SUM, part));
+    rank_ok(rota_op_affine_into(g.tape, part, ROTA_PLAIN(2), ROTA_PLAIN(0), own));
+    rank_ok(rota_op_all_gather_into(g.tape, communicator, own, gathered));
+    rank_ok(rota_op_copy_into(g.tape, gathered, y));
+    uint64_t nodes = 0;
+    rank_ok(rota_graph_add_rewrite(g.graph, count_nodes, &nodes));
+    compile(&g);
+    rank_want(nodes == 5, "%llu nodes: something is copied around", (unsigned long long)nodes);
+    for (uint32_t replay = 0; replay < 3; replay++) {
+        rank_ok(run(&g));
+        get(y, got);
+        for (uint64_t i = 0; i < all; i++) {
+            const float wanted = 2 * combined(ROTA_COLLECTIVE_SUM, n, i);
+            rank_want(memcmp(&got[i], &wanted, sizeof wanted) == 0, "element %llu is %g, not %g",
+                      (unsigned long long)i, (double)got[i], (double)wanted);
+        }
+    }
+    end(&g);
+    drop(x);
+    drop(y);
+    free(wide);
+    free(got);
+}
+
+/* What overlaps otherwise goes through a copy: another rank's part. */
+static void other_parts(rota_runtime *runtime, rota_communicator *communicator) {
+    enum { M = 1000 };
+    rank_graph g;
+    begin(&g, runtime, communicator, false);
+    const uint32_t n = g.size, other = (g.rank + 1) % n;
+    const uint64_t all = (uint64_t)n * M;
+    float *wide = elements(g.rank, all), *got = malloc(all * sizeof *got);
+    const rota_tensor x = made(&g, ROTA_F32, all, wide), z = made(&g, ROTA_F32, all, wide);
+    rota_tensor part, theirs;
+    rank_ok(rota_tensor_slice(&x, 0, (uint64_t)other * M, M, &part));
+    rank_ok(rota_tensor_slice(&z, 0, (uint64_t)other * M, M, &theirs));
+    rank_ok(rota_op_reduce_scatter_into(g.tape, communicator, x, ROTA_COLLECTIVE_SUM, part));
+    rank_ok(rota_op_all_gather_into(g.tape, communicator, theirs, z));
+    compile(&g);
+    rank_ok(run(&g));
+    get(x, got);
+    for (uint64_t i = 0; i < all; i++) {
+        const float sum = combined(ROTA_COLLECTIVE_SUM, n, (uint64_t)g.rank * M + i % M);
+        rank_want(got[i] == (i / M == other ? sum : wide[i]), "reduce_scatter: element %llu",
+                  (unsigned long long)i);
+    }
+    get(z, got);
+    for (uint64_t i = 0; i < all; i++) {
+        const uint32_t from = (uint32_t)(i / M);
+        rank_want(got[i] == element(from, (uint64_t)((from + 1) % n) * M + i % M), "all_gather: element %llu",
+                  (unsigned long long)i);
+    }
+    end(&g);
+    drop(x);
+    drop(z);
+    free(wide);
+    free(got);
 }
 
 static void other_kinds(rota_runtime *runtime, rota_communicator *communicator) {
@@ -246,6 +328,37 @@ static void gradients(rota_runtime *runtime, rota_communicator *communicator) {
     end(&g);
     const rota_tensor all[] = {x, w, v, grads[0], grads[1]};
     for (uint32_t i = 0; i < 5; i++) drop(all[i]);
+}
+
+/* What comes back goes the way that it came: d(sum over ranks of sum(w_rank * all_to_all(x)))/dx of rank r's part k is
+ * part r of rank k's w. */
+static void gradient_of_all_to_all(rota_runtime *runtime, rota_communicator *communicator) {
+    enum { M = 3 };
+    rank_graph g;
+    begin(&g, runtime, communicator, true);
+    const uint64_t all = (uint64_t)g.size * M;
+    float x_bytes[8 * M], w_bytes[8 * M], dx[8 * M];
+    for (uint64_t i = 0; i < all; i++) {
+        x_bytes[i] = element(g.rank, i);
+        w_bytes[i] = (float)(UINT64_C(1000) * g.rank + i);
+    }
+    const rota_tensor x = made(&g, ROTA_F32, all, x_bytes), w = made(&g, ROTA_F32, all, w_bytes);
+    rota_tensor turned, product, loss, grad = made(&g, ROTA_F32, all, NULL);
+    rank_ok(rota_op_all_to_all(g.tape, communicator, x, &turned));
+    rank_ok(rota_op_mul(g.tape, turned, w, &product));
+    rank_ok(rota_op_sum(g.tape, product, 0, false, &loss));
+    rank_ok(rota_backward(g.tape, loss, &x, 1, &grad, NULL));
+    compile(&g);
+    rank_ok(run(&g));
+    get(grad, dx);
+    for (uint64_t i = 0; i < all; i++) {
+        const uint64_t from = i / M;
+        const float wanted = (float)(1000 * from + (uint64_t)g.rank * M + i % M);
+        rank_want(dx[i] == wanted, "dx[%llu] is %g, not %g", (unsigned long long)i, (double)dx[i],
+                  (double)wanted);
+    }
+    end(&g);
+    drop(x), drop(w), drop(grad);
 }
 
 /* Even and odd ranks apart, in falling order; both in use at once; and a rank that is in no group. */
@@ -445,12 +558,15 @@ static void beside_loops(rota_runtime *runtime, rota_communicator *communicator)
 const rank_case rank_cases[] = {
     {"all_reduce", 0, 1, 0, all_reduce},
     {"in_place_replays", 0, 1, 0, in_place_replays},
+    {"parts_in_place", 0, 1, 0, parts_in_place},
+    {"other_parts", 0, 1, 0, other_parts},
     {"other_kinds", 0, 1, 0, other_kinds},
     {"send_round", 0, 2, 0, send_round},
     {"dtypes", 0, 1, 0, dtypes},
     {"declared", 0, 1, 0, rank_declared},
     {"undeclared", 0, 1, 0, rank_undeclared},
     {"gradients", 8, 1, 0, gradients},
+    {"gradient_of_all_to_all", 8, 1, 0, gradient_of_all_to_all},
     {"data_parallel", 0, 1, 0, rank_data_parallel},
     {"last_bucket", 0, 1, 0, rank_last_bucket},
     {"gradients_elsewhere", 0, 2, 0, rank_gradients_elsewhere},

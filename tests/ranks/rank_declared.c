@@ -131,7 +131,7 @@ static rota_tensor tensor_of(const looked_at *l, uint32_t which, rota_dtype dtyp
 
 /* ---- What the ops record ---- */
 
-/* In place: y is x. */
+/* In place: y is x, or one is the rank's part of the other. */
 typedef enum kind_case {
     ALL_REDUCE,
     REDUCE_SCATTER,
@@ -143,12 +143,15 @@ typedef enum kind_case {
     ALL_REDUCE_IN_PLACE,
     ALL_TO_ALL_IN_PLACE,
     BROADCAST_IN_PLACE,
+    REDUCE_SCATTER_IN_PLACE,
+    ALL_GATHER_IN_PLACE,
     KINDS
 } kind_case;
 
 static void record(rank_graph *g, const looked_at *l, kind_case kind, rota_dtype dtype, uint64_t count) {
     const uint64_t all = count * g->size;
     const uint32_t y = kind >= ALL_REDUCE_IN_PLACE ? X : Y;
+    const uint64_t before = g->rank * count * rota_dtype_bytes(dtype);
     switch (kind) {
     case ALL_REDUCE:
     case ALL_REDUCE_IN_PLACE:
@@ -158,6 +161,14 @@ static void record(rank_graph *g, const looked_at *l, kind_case kind, rota_dtype
     case REDUCE_SCATTER:
         rank_ok(rota_op_reduce_scatter_into(g->tape, g->communicator, tensor_of(l, X, dtype, 0, all),
                                             ROTA_COLLECTIVE_SUM, tensor_of(l, y, dtype, 0, count)));
+        return;
+    case REDUCE_SCATTER_IN_PLACE:
+        rank_ok(rota_op_reduce_scatter_into(g->tape, g->communicator, tensor_of(l, X, dtype, 0, all),
+                                            ROTA_COLLECTIVE_SUM, tensor_of(l, X, dtype, before, count)));
+        return;
+    case ALL_GATHER_IN_PLACE:
+        rank_ok(rota_op_all_gather_into(g->tape, g->communicator, tensor_of(l, X, dtype, before, count),
+                                        tensor_of(l, X, dtype, 0, all)));
         return;
     case ALL_GATHER:
         rank_ok(rota_op_all_gather_into(g->tape, g->communicator, tensor_of(l, X, dtype, 0, count),
