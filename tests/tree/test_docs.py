@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """README.md, the pages beside it and those of docs name files that are there: each path in their text, and in that of
 the drawings that they show, is a file of the tree or the end of one's path; each link leads to a file, and to a heading
-where it names one. No line is over 120 columns, and the citation is of the version that the headers have.
+where it names one. No line is over 120 columns, and the citation is of the version that the headers have. The table of
+docs/performance.md has for each figure a date and, in the line below, a command of the tree's; figures are those of
+docs/measurements.md, and bold is what misses its bar.
 test_docs.py ROOT"""
 import fnmatch
 import os
@@ -26,6 +28,10 @@ PATH = re.compile(rf"(?<![\w./*-])(?:\w[\w.*-]*/)*[\w*][\w*-]*(?:\.\d+)*\.(?:{EN
 # A folder says so by the slash at its end, or stands alone in backquotes.
 FOLDER = re.compile(r"(?<![\w./*$-])((?:\w[\w-]*/)+)(?![\w.*])|`(\w[\w-]*(?:/\w[\w-]*)+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+NUMBER = re.compile(r"\d+(?: \d{3})*(?:\.\d+)?")
+# What commands of docs/performance.md call, if no file of the tree; test_listings knows the options of these.
+PROGRAMS = ("rota-bench", "train_gpt", "train_patchtst")
+FIGURES_LEAST = 6
 
 
 def read(path):
@@ -54,6 +60,47 @@ def headings(text):
     """What links call the headings of a page."""
     return {re.sub(r"[^\w -]", "", line.lstrip("#").strip().lower()).replace(" ", "-")
             for line in text.splitlines() if line.startswith("#")}
+
+
+def misses(ratio, bar):
+    """Whether it misses a bar such as "≤ 1.1", which none does that is another text."""
+    asked = re.match(r"([≤≥]) (\d+(?:\.\d+)?)", bar)
+    return bool(asked) and (ratio > float(asked[2]) if asked[1] == "≤" else ratio < float(asked[2]))
+
+
+def judge_command(root, known, text):
+    """Whether it is one of rota's: a program, whose options test_listings knows, or a file that has the options."""
+    command = re.fullmatch(r"`(\S+)([^`]*)`", text)
+    if not command or command[1] in PROGRAMS:
+        return bool(command)
+    path = os.path.join(root, command[1])
+    return is_there(command[1], known) and os.path.isfile(path) and all(
+        option in read(path) for option in re.findall(r"--[\w-]+", command[2]))
+
+
+def judge_performance(root, known):
+    """The faults of the one table of current figures, and how many figures it has."""
+    faults, seen = [], 0
+    measured = read(os.path.join(root, "docs/measurements.md"))
+    lines = read(os.path.join(root, "docs/performance.md")).splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")][2:]
+    for cells, below in zip(rows[::2], rows[1::2] + [["", ""]]):
+        seen += 1
+        where = f"docs/performance.md: '{cells[0]}'"
+        if len(cells) != 6 or not re.fullmatch(r"(?:H200|two H200|2 cores), 20\d\d-[01]\d-[0-3]\d", cells[-1]):
+            faults.append(f"{where}: six cells are expected, the last of them a machine and a date")
+            continue
+        if any(below[1:]) or not judge_command(root, known, below[0]):
+            faults.append(f"{where}: a command of rota's is expected below it, not {below[0]}")
+        faults += [f"{where}: docs/measurements.md has no {number}" for cell in cells[1:3]
+                   for number in NUMBER.findall(cell) if number not in measured]
+        judged = cells[3] or cells[1]  # what has no ratio is itself under its bar
+        bold = [number for part in re.findall(r"\*\*([^*]*)\*\*", judged) for number in NUMBER.findall(part)]
+        wrong = [number for number in NUMBER.findall(judged)
+                 if misses(float(number.replace(" ", "")), cells[4]) != (number in bold)]
+        if wrong:
+            faults.append(f"{where}: {', '.join(wrong)} beside the bar {cells[4]}: bold is what misses it")
+    return faults, seen
 
 
 def judge(root):
@@ -97,17 +144,30 @@ def judge(root):
                 seen += 1
                 if not path.startswith("build") and f"/{path}\n" not in known_folders:
                     faults.append(f"{name} names {path}: there is no such folder")
-    return faults, seen
+    more, figures = judge_performance(root, known)
+    if figures < FIGURES_LEAST:
+        more.append(f"docs/performance.md has {figures} figures, expected {FIGURES_LEAST} at least")
+    return faults + more, seen
 
 
 def plant():
     """A tree with one fault of each kind: whether each is found, and nothing else."""
     page = ("![a](../drawings/a.svg) [b](../guide.md#one) `base/there.c` `there.c` `t*.c` base/ `docs/drawings` a.b.c\n"
             "[c](gone.md) [d](../guide.md#two) `base/gone.c` `g*.c` nowhere/ `base/none`\n" + "x" * (COLUMNS + 1))
+    figures = [("good", "**7**", "2", "**3.5**", "≤ 1.1", "H200, 2026-11-30", "`rota-bench plan`"),
+               ("also good", "2 000", "", "", "≤ 2000", "2 cores, 2026-11-30", "`base/there.c --there`"),
+               ("no date", "7", "", "", "", "H200", "`rota-bench plan`"),
+               ("no command", "7", "", "", "", "H200, 2026-11-30", "by hand"),
+               ("no option", "7", "", "", "", "H200, 2026-11-30", "`base/there.c --gone`"),
+               ("invented", "8", "", "", "", "H200, 2026-11-30", "`train_gpt`"),
+               ("missed", "7", "2", "**3.5**, 1.2", "≤ 1.1", "H200, 2026-11-30", "`rota-bench plan`"),
+               ("not missed", "7", "2", "**3.5**", "≥ 1.1", "H200, 2026-11-30", "`rota-bench plan`")]
+    table = "| a |\n| --- |\n" + "".join(f"| {' | '.join(row[:-1])} |\n| {row[-1]} | | | | | |\n" for row in figures)
     with tempfile.TemporaryDirectory() as root:
         for name, text in {"docs/architecture/page.md": page, "docs/guide.md": "# One\n" + "x" * 120,
+                           "docs/performance.md": table, "docs/measurements.md": "7, 2 and 2 000",
                            "docs/drawings/a.txt": "box a there.c drawn.c", "docs/drawings/a.svg": "",
-                           "base/there.c": "", "CITATION.cff": "a: b\nversion: 1.2.4\n",
+                           "base/there.c": "--there", "CITATION.cff": "a: b\nversion: 1.2.4\n",
                            "base/export.h": "".join(f"#define ROTA_VERSION_{part} {number}\n" for part, number in
                                                     (("MAJOR", 1), ("MINOR", 2), ("PATCH", 3)))}.items():
             os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
@@ -115,7 +175,9 @@ def plant():
                 file.write(text)
         faults, _ = judge(root)
     expected = ["gone.md", "guide.md#two", "names base/gone.c", "names g*.c", "names nowhere:", "names base/none:",
-                "names drawn.c", "not of version 1.2.3", f"{COLUMNS + 1} columns"]
+                "names drawn.c", "not of version 1.2.3", f"{COLUMNS + 1} columns", "'no date': six cells",
+                "'no command': a command", "'no option': a command", "'invented': docs/measurements.md has no 8", "'missed': 1.2 beside",
+                "'not missed': 3.5 beside"]
     missed = [what for what in expected if not any(what in fault for fault in faults)]
     if missed or len(faults) != len(expected):
         sys.exit(f"planted, and not found: {missed}; found: {faults}")
