@@ -4,8 +4,9 @@ include(CMakePackageConfigHelpers)
 
 set(ROTA_PUBLIC_HEADERS rota.h rota.hpp base/export.h base/sized.h base/status.h base/clock.h base/log.h
   graph/buffer.h graph/kernel.h graph/kernel_functions.h graph/graph.h graph/conditional.h graph/counted.h exec/device.h
-  exec/application.h exec/collective.h sched/runtime.h sched/submit.h sched/embed.h sched/communicator.h sched/plan.h
-  sched/placing.h sched/rewrite.h ops/ops.h ops/ops_tape.h ops/ops_elementwise.h ops/ops_move.h ops/ops_reduce.h
+  exec/application.h exec/collective.h sched/runtime.h sched/submit.h sched/embed.h sched/embed_memory.h
+  sched/communicator.h sched/plan.h sched/placing.h sched/rewrite.h ops/ops.h ops/ops_tape.h ops/ops_elementwise.h
+  ops/ops_move.h ops/ops_reduce.h
   ops/ops_length.h ops/ops_linear.h ops/ops_norm.h ops/ops_attention.h ops/ops_window.h ops/ops_train.h
   ops/ops_collective.h ops/ops_tensor_parallel.h ops/fuse.h
   ops/tensor.h ops/kernels.h ops/kernel_params.h

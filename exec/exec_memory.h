@@ -2,6 +2,7 @@
 #ifndef ROTA_EXEC_EXEC_MEMORY_H
 #define ROTA_EXEC_EXEC_MEMORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct rota_exec_memory rota_exec_memory;
@@ -25,21 +26,23 @@ struct rota_exec_memory {
 };
 
 /* A memory as another device of the same GPU takes it over: an opaque file descriptor of the allocation that
- * it lies in. An import ends before the memory that it is of, unless its device is lost: what that may still
- * touch is kept. */
+ * it lies in, or a dma-buf of that. An import ends before the memory that it is of, unless its device is lost:
+ * what that may still touch is kept. */
 typedef struct rota_exec_export {
     int fd;                    /* the caller's to close; an import leaves it as it is */
     uint64_t allocation_bytes; /* of all that the descriptor stands for */
     uint64_t offset_bytes;     /* of the memory in it */
     uint64_t size_bytes;
     uint32_t memory_type; /* Vulkan's index; of another driver's: 0 */
+    bool is_dma_buf;
 } rota_exec_export;
 
 /* Memory of the application's, which a device takes over as it is: what kind, and where. */
 typedef enum rota_exec_foreign_kind {
     ROTA_EXEC_FOREIGN_HOST,
     ROTA_EXEC_FOREIGN_DEVICE,
-    ROTA_EXEC_FOREIGN_FD
+    ROTA_EXEC_FOREIGN_FD,
+    ROTA_EXEC_FOREIGN_DMA_BUF
 } rota_exec_foreign_kind;
 
 typedef struct rota_exec_foreign {

@@ -78,9 +78,10 @@ typedef struct rota_exec_device_vtable {
     rota_status (*memory_create)(rota_exec_device *device, uint64_t size_bytes, uint32_t flags,
                                  const char *name, rota_exec_memory **out_memory);
     void (*memory_destroy)(rota_exec_device *device, rota_exec_memory *memory);
-    /* Where caps.shares_memory: a descriptor of memory made with ROTA_EXEC_MEMORY_SHARED; and memory of
-     * another device by its descriptor, at an address of this device's own, which memory_destroy ends. */
-    rota_status (*memory_export)(rota_exec_device *device, rota_exec_memory *memory,
+    /* Where caps.shares_memory: a descriptor of memory made with ROTA_EXEC_MEMORY_SHARED, opaque or a dma-buf
+     * (UNSUPPORTED: what the device lacks for that); and memory of another device by its descriptor, at an address of
+     * this device's own, which memory_destroy ends. */
+    rota_status (*memory_export)(rota_exec_device *device, rota_exec_memory *memory, bool is_dma_buf,
                                  rota_exec_export *out_export);
     rota_status (*memory_import)(rota_exec_device *device, const rota_exec_export *from, const char *name,
                                  rota_exec_memory **out_memory);

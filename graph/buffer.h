@@ -40,7 +40,7 @@ typedef enum rota_buffer_kind {
 } rota_buffer_kind;
 
 /* Every buffer starts at an address with at least this alignment on every device, in bytes; but one whose memory is
- * the application's there may start at any multiple of ROTA_ADOPT_ALIGNMENT (sched/embed.h). */
+ * the application's there may start at any multiple of ROTA_ADOPT_ALIGNMENT (sched/embed_memory.h). */
 #define ROTA_BUFFER_ALIGNMENT 256
 
 /* Largest size of one buffer, in bytes. */

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "../exec/application.h"
+#include "embed_memory.h"
 #include "runtime.h"
 
 /* ---- Devices of the application's ---- */
@@ -23,7 +24,8 @@
  * scalarBlockLayout. What else kernels use where it is on: storageBuffer16BitAccess with shaderInt16, shaderFloat16,
  * storageBuffer8BitAccess with shaderInt8, shaderBufferInt64Atomics, hostQueryReset, subgroupSizeControl,
  * vulkanMemoryModel with cooperativeMatrix; VK_EXT_memory_budget, VK_EXT_calibrated_timestamps,
- * VK_KHR_external_memory_fd, VK_KHR_external_semaphore_fd, VK_EXT_external_memory_host.
+ * VK_KHR_external_memory_fd, VK_EXT_external_memory_dma_buf, VK_KHR_external_semaphore_fd,
+ * VK_EXT_external_memory_host.
  *
  * INVALID_ARGUMENT names the member that is wrong, or the device that the VkDevice is open as; UNSUPPORTED names all
  * that the VkDevice was made without; DEVICE_LOST: it was REFUSED to this runtime before, or its device is lost, and it
@@ -42,79 +44,6 @@ ROTA_API rota_status rota_device_open_vulkan(rota_runtime *runtime, const rota_v
  * May block. */
 ROTA_API rota_status rota_device_open_cuda(rota_runtime *runtime, const rota_cuda_context *cuda,
                                            rota_device **out_device);
-
-/* ---- Memory of the application's ---- */
-
-typedef enum rota_memory_kind {
-    /* Host memory: of `cpu`, and of Vulkan devices with VK_EXT_external_memory_host. */
-    ROTA_MEMORY_HOST,
-    /* A CUDA device pointer, of cuMemAlloc, cudaMalloc, a pool or cuMemMap, on that GPU. */
-    ROTA_MEMORY_DEVICE,
-    /* A file descriptor of an allocation that a driver exported for others of its GPU (opaque): of Vulkan
-     * (VkMemoryGetFdInfoKHR) or of CUDA (cuMemExportToShareableHandle). */
-    ROTA_MEMORY_FD,
-    ROTA_MEMORY_KIND_COUNT
-} rota_memory_kind;
-
-/* What memory that is adopted begins at a multiple of, in bytes; a descriptor's at one of ROTA_BUFFER_ALIGNMENT in its
- * allocation. */
-#define ROTA_ADOPT_ALIGNMENT 16
-
-typedef struct rota_adopt_options {
-    size_t struct_size; /* sizeof, by ROTA_ADOPT_OPTIONS() */
-    const char *name;   /* copied; NULL: unnamed */
-    rota_memory_kind kind;
-    void *memory; /* an address of the host's or the device's; NULL for a descriptor */
-    int fd;       /* a descriptor, which stays the caller's; and of the allocation that it stands for: */
-    uint64_t allocation_bytes, offset_bytes; /* how large that is, and where in it the memory begins */
-    uint64_t size_bytes;
-    bool is_undefined; /* there is nothing in it to be read before it is written */
-    bool read_only;    /* nodes and the host only read it: recording anything else is INVALID_ARGUMENT */
-    /* NULL, or: called once, when nothing of rota's touches the memory any more: the buffer, its views, the graphs and
-     * plans that it is in are released, and all that used it has ended; or its runtime was closed. On rota's
-     * reclaiming thread, or in rota_runtime_close; while it runs no memory is reclaimed, and close waits for it up to
-     * its deadline. It may call anything here but rota_runtime_close. Not called where close abandons the device
-     * (rota_devices_abandoned), which may go on to touch the memory. */
-    rota_release_fn release;
-    void *user;
-} rota_adopt_options;
-#define ROTA_ADOPT_OPTIONS(...) ROTA_SIZED(rota_adopt_options, __VA_ARGS__)
-
-/* A PERSISTENT buffer whose memory on `device` is the application's: no byte is copied, and the address there is the
- * one given (rota_buffer_address; of host memory on a Vulkan device it is what that maps it to). It counts in no
- * memory limit. The memory stays the application's, which neither frees nor writes it, nor reads what nodes write,
- * while submissions that touch it are unfinished: it waits for their tickets. The bytes in it count as written, unless
- * `is_undefined`.
- *
- * A buffer's bytes are where they were written last. Where a plan on another device writes them, the memory has them
- * again once a node or a copy on `device` needs them. Other devices, of the same GPU too, have memory of their own.
- *
- * The caller owns one reference; after an error `release` is not called. May block in the driver. MISALIGNED;
- * INVALID_ARGUMENT: size 0, memory beyond the last address or the descriptor's allocation, a pointer that the driver
- * does not know, or knows to be shorter or another device's;
- * UNSUPPORTED: memory of a kind that the device does not take; DEVICE_LOST; OUT_OF_MEMORY. */
-ROTA_API rota_status rota_buffer_adopt(rota_device *device, const rota_adopt_options *options,
-                                       rota_buffer **out_buffer);
-
-/* A buffer's memory on a device as others of its GPU take it over. */
-typedef struct rota_memory_export {
-    size_t struct_size; /* sizeof, by ROTA_MEMORY_EXPORT() */
-    int fd; /* of the allocation, opaque: the caller's to close, or to give to an import that takes it */
-    uint64_t allocation_bytes, offset_bytes; /* how large that is, and where in it the buffer begins */
-    uint64_t size_bytes;                     /* of the buffer */
-    uint32_t memory_type; /* of a Vulkan device: the index of its type, by which an import is made */
-} rota_memory_export;
-#define ROTA_MEMORY_EXPORT(...) ROTA_SIZED(rota_memory_export, __VA_ARGS__)
-
-/* The other way: a descriptor of the memory that the buffer has on the device, made now if there is none, for Vulkan
- * (VkImportMemoryFdInfoKHR) or CUDA (cuImportExternalMemory) of the application's, or another runtime's
- * rota_buffer_adopt. The bytes are the buffer's as ever: who else touches them comes after the tickets that do, and
- * says so to those that are later, by points; the buffer stays while an import is used. Where a plan on another device
- * writes the buffer, the memory has its bytes again once a node or a copy on `device` needs them.
- * INVALID_ARGUMENT: not a persistent buffer, or of another runtime, or out_export->struct_size; UNSUPPORTED: the device
- * exports none, or the memory is not its own (adopted, or another device's); OUT_OF_MEMORY; DEVICE_LOST. May block. */
-ROTA_API rota_status rota_buffer_export(rota_buffer *buffer, rota_device *device,
-                                        rota_memory_export *out_export);
 
 /* ---- Points of the application's ----
  *

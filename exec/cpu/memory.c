@@ -3,9 +3,12 @@
  * Threads: any at once; blocks in malloc, mmap and the device's list mutex. */
 #include "exec/cpu/memory.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
+#include "exec/common/dma_buf.h"
 #include "exec/cpu/device.h"
 
 enum {
@@ -19,6 +22,10 @@ typedef struct rota_cpu_memory {
     rota_link link; /* the device's list, under its mutex */
     size_t allocated_bytes;
     bool is_mapped, is_adopted;
+    void *
+        file; /* of adopted memory: a descriptor's bytes, from its beginning on; NULL: it is the application's
+                   pointer */
+    size_t file_bytes;
 } rota_cpu_memory;
 
 /* Takes `size` from what the machine has, or fails with both numbers. */
@@ -93,7 +100,9 @@ void rota_cpu_memory_destroy(rota_exec_device *base, rota_exec_memory *given) {
     rota_link_remove(&memory->link);
     device->objects.allocated_bytes -= memory->allocated_bytes;
     pthread_mutex_unlock(&device->objects.mutex);
-    if (memory->is_adopted)
+    if (memory->file)
+        (void)munmap(memory->file, memory->file_bytes);
+    else if (memory->is_adopted)
         memory->base.host = NULL;
     else if (memory->is_mapped)
         (void)munmap(memory->base.host, memory->allocated_bytes);
@@ -102,18 +111,44 @@ void rota_cpu_memory_destroy(rota_exec_device *base, rota_exec_memory *given) {
     free(memory);
 }
 
+/* What can be mapped shared is host memory from then on; the descriptor stays the application's. */
+static rota_status map_file(const rota_exec_foreign *from, const char *name, rota_cpu_memory *memory) {
+    ROTA_TRY(rota_dma_buf_check("cpu", from, name));
+    if (from->allocation_bytes > SIZE_MAX)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: '%s': %llu bytes are more than addresses", name,
+                         (unsigned long long)from->allocation_bytes);
+    const size_t bytes = (size_t)from->allocation_bytes;
+    void *file = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, from->fd, 0);
+    if (file == MAP_FAILED)
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "cpu: '%s': the descriptor %d can't be mapped to be read and written (%s), expected a "
+            "dma-buf whose exporter lets the CPU have it",
+            name, from->fd, strerror(errno));
+    memory->file = file;
+    memory->file_bytes = bytes;
+    memory->base.host = (char *)file + from->offset_bytes;
+    return ROTA_OK;
+}
+
 rota_status rota_cpu_memory_adopt(rota_exec_device *base, const rota_exec_foreign *from, const char *name,
                                   rota_exec_memory **out_memory) {
     rota_cpu_device *device = rota_cpu_device_of(base);
-    if (from->kind != ROTA_EXEC_FOREIGN_HOST)
-        return rota_fail(ROTA_UNSUPPORTED, "cpu: '%s' is %s, expected host memory", name,
+    const bool is_file = from->kind == ROTA_EXEC_FOREIGN_DMA_BUF;
+    if (from->kind != ROTA_EXEC_FOREIGN_HOST && !is_file)
+        return rota_fail(ROTA_UNSUPPORTED, "cpu: '%s' is %s, expected host memory or a dma-buf", name,
                          from->kind == ROTA_EXEC_FOREIGN_FD ? "a descriptor of a GPU's memory"
                                                             : "a GPU's memory");
     rota_cpu_memory *memory = calloc(1, sizeof *memory);
     if (!memory) return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no host memory for '%s'", name);
     memory->is_adopted = true;
-    memory->base = (rota_exec_memory){
-        .address = (uint64_t)(uintptr_t)from->memory, .host = from->memory, .size_bytes = from->size_bytes};
+    memory->base = (rota_exec_memory){.host = from->memory, .size_bytes = from->size_bytes};
+    const rota_status status = is_file ? map_file(from, name, memory) : ROTA_OK;
+    if (status != ROTA_OK) {
+        free(memory);
+        return status;
+    }
+    memory->base.address = (uint64_t)(uintptr_t)memory->base.host;
     pthread_mutex_lock(&device->objects.mutex);
     rota_link_add(&device->objects.memories, &memory->link);
     pthread_mutex_unlock(&device->objects.mutex);

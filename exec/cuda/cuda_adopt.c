@@ -56,6 +56,12 @@ rota_status rota_cuda_memory_adopt(rota_exec_device *base, const rota_exec_forei
                                  .offset_bytes = from->offset_bytes,
                                  .size_bytes = from->size_bytes};
     if (from->kind == ROTA_EXEC_FOREIGN_FD) return rota_cuda_memory_import(base, &fd, name, out_memory);
+    /* cuImportExternalMemory has a type for it since CUDA 13.0, and says where it is offered. */
+    if (from->kind == ROTA_EXEC_FOREIGN_DMA_BUF)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "%s: '%s' is a dma-buf, which CUDA's driver imports on Jetson alone, from Thor on: "
+                         "expected a device pointer or an opaque descriptor",
+                         base->info.id, name);
     if (from->kind == ROTA_EXEC_FOREIGN_HOST)
         return rota_fail(ROTA_UNSUPPORTED, "%s: '%s' is host memory, expected a device pointer",
                          base->info.id, name);

@@ -111,6 +111,8 @@
 #define ROTA_CUDA_NEWER_FUNCTIONS(X)                                                                         \
     X(DeviceCanAccessPeer, 4000, (int *, CUdevice, CUdevice))                                                \
     X(CtxEnablePeerAccess, 4000, (CUcontext, unsigned))                                                      \
+    X(MemGetHandleForAddressRange, 11070,                                                                    \
+      (void *, CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long))                               \
     X(StreamWaitValue64, 11070, (CUstream, CUdeviceptr, cuuint64_t, unsigned))                               \
     X(StreamWriteValue64, 11070, (CUstream, CUdeviceptr, cuuint64_t, unsigned))                              \
     X(FuncGetParamInfo, 12040, (CUfunction, size_t, size_t *, size_t *))                                     \

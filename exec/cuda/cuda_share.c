@@ -1,5 +1,5 @@
-/* Memory that other drivers of the GPU use too: exported by its opaque file descriptor, and theirs imported.
- */
+/* Memory that other drivers of the GPU use too: exported by its opaque file descriptor, or as a dma-buf for any driver,
+ * and theirs imported. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,7 +22,43 @@ bool rota_cuda_find_mapping(rota_cuda_device *device, const rota_cuda_memory *me
     return out_mapping->bytes && !memory->external;
 }
 
-rota_status rota_cuda_memory_export(rota_exec_device *base, rota_exec_memory *memory_base,
+/* The context is current. */
+static rota_status export_opaque(rota_cuda_device *device, const rota_cuda_mapping *mapping, int *out_fd) {
+    return rota_cuda_check(device,
+                           device->cu->MemExportToShareableHandle(
+                               out_fd, mapping->handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                           "cuMemExportToShareableHandle");
+}
+
+/* Likewise. */
+static rota_status export_dma_buf(rota_cuda_device *device, const rota_cuda_mapping *mapping, int *out_fd) {
+    int is_offered = 0;
+    if (!device->cu->MemGetHandleForAddressRange)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "%s: exports no dma-buf: the CUDA driver has no cuMemGetHandleForAddressRange",
+                         device->base.info.id);
+    ROTA_TRY(rota_cuda_check(
+        device,
+        device->cu->DeviceGetAttribute(&is_offered, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, device->handle),
+        "cuDeviceGetAttribute"));
+    if (!is_offered)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "%s: exports no dma-buf: the driver has no CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED on "
+                         "this GPU",
+                         device->base.info.id);
+    const CUresult result = device->cu->MemGetHandleForAddressRange(out_fd, mapping->address, mapping->bytes,
+                                                                    CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    /* What the attribute offers, a container may not. */
+    if (result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_NOT_PERMITTED)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "%s: exports no dma-buf: cuMemGetHandleForAddressRange says %s, though the GPU has "
+                         "CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED",
+                         device->base.info.id, rota_cuda_result_name(device->cu, result));
+    return rota_cuda_check(device, result, "cuMemGetHandleForAddressRange");
+}
+
+/* Of the mapping that the memory is in. */
+rota_status rota_cuda_memory_export(rota_exec_device *base, rota_exec_memory *memory_base, bool is_dma_buf,
                                     rota_exec_export *out_export) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     const rota_cuda_memory *memory = (const rota_cuda_memory *)memory_base;
@@ -32,14 +68,14 @@ rota_status rota_cuda_memory_export(rota_exec_device *base, rota_exec_memory *me
                          device->base.info.id);
     ROTA_TRY(rota_cuda_enter(device));
     int fd = -1;
-    CUresult result = device->cu->MemExportToShareableHandle(&fd, mapping.handle,
-                                                             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-    rota_status status = rota_cuda_check(device, result, "cuMemExportToShareableHandle");
+    const rota_status status =
+        is_dma_buf ? export_dma_buf(device, &mapping, &fd) : export_opaque(device, &mapping, &fd);
     rota_cuda_leave(device);
     *out_export = (rota_exec_export){.fd = fd,
                                      .allocation_bytes = mapping.bytes,
                                      .offset_bytes = memory->base.address - mapping.address,
-                                     .size_bytes = memory->base.size_bytes};
+                                     .size_bytes = memory->base.size_bytes,
+                                     .is_dma_buf = is_dma_buf};
     return status;
 }
 

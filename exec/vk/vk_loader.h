@@ -101,6 +101,7 @@
 #define ROTA_VK_DEVICE_OPTIONAL(X)                                                                           \
     X(GetCalibratedTimestampsEXT)                                                                            \
     X(GetMemoryFdKHR)                                                                                        \
+    X(GetMemoryFdPropertiesKHR)                                                                              \
     X(GetMemoryHostPointerPropertiesEXT)                                                                     \
     X(GetSemaphoreFdKHR)                                                                                     \
     X(ImportSemaphoreFdKHR)                                                                                  \

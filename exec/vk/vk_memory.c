@@ -1,5 +1,6 @@
 /* Device memory: one VkBuffer with memory of its own and a device address per rota_exec_memory. */
 #include "exec/vk/vk_memory.h"
+#include "exec/common/dma_buf.h"
 #include "exec/vk/vk_descriptor.h"
 #include "exec/vk/vk_device.h"
 #include "exec/vk/vk_loss.h"
@@ -96,15 +97,23 @@ static VkResult get_piece(rota_vk_device *device, const request *wish, const VkM
     return VK_ERROR_INITIALIZATION_FAILED;
 }
 
+/* By what the memory may leave, or came. */
+static VkExternalMemoryHandleTypeFlags handle_types(const rota_vk_device *device, const request *wish) {
+    const VkExternalMemoryHandleTypeFlags opaque = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT,
+                                          dma_buf = VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT;
+    if (wish->host_pages) return VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+    if (wish->from) return wish->from->is_dma_buf ? dma_buf : opaque;
+    return device->physical.sharing.no_dma_buf_export ? opaque : opaque | dma_buf;
+}
+
 /* For an import, a descriptor that the driver takes over. */
 static VkResult get_memory(rota_vk_device *device, const request *wish, uint64_t bytes, uint32_t type,
                            rota_vk_memory *memory) {
     VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     VkExportMemoryAllocateInfo export = {.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
-                                         .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
-    VkImportMemoryFdInfoKHR import = {.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR,
-                                      .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+                                         .handleTypes = handle_types(device, wish)};
+    VkImportMemoryFdInfoKHR import = {.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR};
     VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
                                  .pNext = &flags,
                                  .allocationSize = bytes,
@@ -121,6 +130,7 @@ static VkResult get_memory(rota_vk_device *device, const request *wish, uint64_t
     }
     if (wish->from) {
         flags.pNext = &import;
+        import.handleType = (VkExternalMemoryHandleTypeFlagBits)handle_types(device, wish);
         if (wish->from->allocation_bytes < bytes) return VK_ERROR_INVALID_EXTERNAL_HANDLE;
         info.allocationSize = wish->from->allocation_bytes;
         import.fd = fcntl(wish->from->fd, F_DUPFD_CLOEXEC, 0);
@@ -143,8 +153,7 @@ static VkResult create_buffer(rota_vk_device *device, const request *wish, uint6
     bool concurrent = device->real_count > 1 && families[0] != families[1];
     VkExternalMemoryBufferCreateInfo external = {.sType =
                                                      VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
-                                                 .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
-    if (wish->host_pages) external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
+                                                 .handleTypes = handle_types(device, wish)};
     VkBufferCreateInfo buffer_info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .pNext = wish->shared || wish->from || wish->host_pages ? &external : NULL,
@@ -189,8 +198,25 @@ static rota_status find_addresses(rota_vk_device *device, const request *wish, r
     return ROTA_OK;
 }
 
-/* To those that the driver takes host memory in. */
+/* To those that the driver takes the dma-buf in. */
+static rota_status limit_by_dma_buf(rota_vk_device *device, const request *wish, uint32_t *bits) {
+    VkMemoryFdPropertiesKHR takes = {.sType = VK_STRUCTURE_TYPE_MEMORY_FD_PROPERTIES_KHR};
+    const VkResult result = device->vk.GetMemoryFdPropertiesKHR(
+        device->handle, VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT, wish->from->fd, &takes);
+    if (result == VK_ERROR_INVALID_EXTERNAL_HANDLE)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "%s: '%s': the descriptor %d is no dma-buf that the driver takes "
+                         "(vkGetMemoryFdPropertiesKHR: %s)",
+                         device->base.info.id, wish->name, wish->from->fd, rota_vk_result_name(result));
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkGetMemoryFdPropertiesKHR");
+    *bits &= takes.memoryTypeBits;
+    return ROTA_OK;
+}
+
+/* To those that the driver takes foreign memory in. */
 static rota_status limit_types(rota_vk_device *device, const request *wish, uint32_t *bits) {
+    if (wish->from && wish->from->is_dma_buf) return limit_by_dma_buf(device, wish, bits);
+    if (!wish->host_pages) return ROTA_OK;
     VkMemoryHostPointerPropertiesEXT takes = {.sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
     const VkResult result = device->vk.GetMemoryHostPointerPropertiesEXT(
         device->handle, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, wish->host_pages, &takes);
@@ -216,7 +242,7 @@ static rota_status allocate(rota_vk_device *device, const request *wish, rota_vk
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateBuffer");
     VkMemoryRequirements needs;
     device->vk.GetBufferMemoryRequirements(device->handle, memory->buffer, &needs);
-    if (wish->host_pages) ROTA_TRY(limit_types(device, wish, &needs.memoryTypeBits));
+    ROTA_TRY(limit_types(device, wish, &needs.memoryTypeBits));
     uint32_t type = pick_type(&device->physical, needs.memoryTypeBits, wish->types);
     if (type == UINT32_MAX)
         return rota_fail(ROTA_UNSUPPORTED, "%s: no memory type fits '%s'", info->id, name);
@@ -287,20 +313,24 @@ rota_status rota_vk_memory_create(rota_exec_device *base, uint64_t size_bytes, u
     return memory_add(device, &wish, out_memory);
 }
 
-rota_status rota_vk_memory_export(rota_exec_device *base, rota_exec_memory *memory_base,
+rota_status rota_vk_memory_export(rota_exec_device *base, rota_exec_memory *memory_base, bool is_dma_buf,
                                   rota_exec_export *out_export) {
     rota_vk_device *device = (rota_vk_device *)base;
     const rota_vk_memory *memory = (const rota_vk_memory *)memory_base;
+    const char *why = is_dma_buf ? device->physical.sharing.no_dma_buf_export : NULL;
+    if (why) return rota_fail(ROTA_UNSUPPORTED, "%s: exports no dma-buf: %s", base->info.id, why);
     if (ra_load_acquire(&device->lost)) /* pairs with rota_vk_lose */
         return rota_fail(ROTA_DEVICE_LOST, "%s is lost", base->info.id);
     VkMemoryGetFdInfoKHR info = {.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR,
                                  .memory = memory->memory,
-                                 .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+                                 .handleType = is_dma_buf ? VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT
+                                                          : VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
     *out_export = (rota_exec_export){.fd = -1,
                                      .allocation_bytes = memory->allocation_bytes,
                                      .offset_bytes = memory->buffer_offset,
                                      .size_bytes = memory->base.size_bytes,
-                                     .memory_type = memory->type};
+                                     .memory_type = memory->type,
+                                     .is_dma_buf = is_dma_buf};
     VkResult result = device->vk.GetMemoryFdKHR(device->handle, &info, &out_export->fd);
     return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkGetMemoryFdKHR");
 }
@@ -355,19 +385,32 @@ static rota_status adopt_descriptor(rota_vk_device *device, const rota_exec_expo
     const request wish = {
         .size_bytes = ROTA_BUFFER_ALIGNMENT, .types = &types_device, .shared = true, .name = "a descriptor"};
     ROTA_TRY(memory_add(device, &wish, &example));
-    rota_status status = rota_vk_memory_export(&device->base, example, &own);
+    rota_status status = rota_vk_memory_export(&device->base, example, false, &own);
     if (status == ROTA_OK) status = rota_vk_descriptor_check(&device->base, from->fd, own.fd, "memory");
     rota_vk_memory_destroy(&device->base, example);
     if (status != ROTA_OK) return status;
     return rota_vk_memory_import(&device->base, from, name, out_memory);
 }
 
+/* What is no dma-buf the kernel refuses, whose drivers find its file's own functions in it. */
+static rota_status adopt_dma_buf(rota_vk_device *device, const rota_exec_foreign *from,
+                                 rota_exec_export *import, const char *name, rota_exec_memory **out_memory) {
+    const char *why = device->physical.sharing.no_dma_buf_import;
+    if (!why && !device->vk.GetMemoryFdPropertiesKHR) why = "the driver has no vkGetMemoryFdPropertiesKHR";
+    if (why)
+        return rota_fail(ROTA_UNSUPPORTED, "%s: '%s' is a dma-buf, and the device imports none: %s",
+                         device->base.info.id, name, why);
+    ROTA_TRY(rota_dma_buf_check(device->base.info.id, from, name));
+    import->is_dma_buf = true;
+    return rota_vk_memory_import(&device->base, import, name, out_memory);
+}
+
 rota_status rota_vk_memory_adopt(rota_exec_device *base, const rota_exec_foreign *from, const char *name,
                                  rota_exec_memory **out_memory) {
-    const rota_exec_export fd = {.fd = from->fd,
-                                 .allocation_bytes = from->allocation_bytes,
-                                 .offset_bytes = from->offset_bytes,
-                                 .size_bytes = from->size_bytes};
+    rota_exec_export fd = {.fd = from->fd,
+                           .allocation_bytes = from->allocation_bytes,
+                           .offset_bytes = from->offset_bytes,
+                           .size_bytes = from->size_bytes};
     switch (from->kind) {
     case ROTA_EXEC_FOREIGN_HOST:
         return adopt_host((rota_vk_device *)base, from, name, out_memory);
@@ -375,6 +418,8 @@ rota_status rota_vk_memory_adopt(rota_exec_device *base, const rota_exec_foreign
         if (base->caps.shares_memory) return adopt_descriptor((rota_vk_device *)base, &fd, name, out_memory);
         return rota_fail(ROTA_UNSUPPORTED, "%s: '%s' is a descriptor, and the driver imports none",
                          base->info.id, name);
+    case ROTA_EXEC_FOREIGN_DMA_BUF:
+        return adopt_dma_buf((rota_vk_device *)base, from, &fd, name, out_memory);
     case ROTA_EXEC_FOREIGN_DEVICE:
         break;
     }

@@ -30,7 +30,7 @@ typedef struct rota_vk_memory {
 rota_status rota_vk_memory_create(rota_exec_device *device, uint64_t size_bytes, uint32_t flags,
                                   const char *name, rota_exec_memory **out_memory);
 void rota_vk_memory_destroy(rota_exec_device *device, rota_exec_memory *memory);
-rota_status rota_vk_memory_export(rota_exec_device *device, rota_exec_memory *memory,
+rota_status rota_vk_memory_export(rota_exec_device *device, rota_exec_memory *memory, bool is_dma_buf,
                                   rota_exec_export *out_export);
 rota_status rota_vk_memory_import(rota_exec_device *device, const rota_exec_export *from, const char *name,
                                   rota_exec_memory **out_memory);

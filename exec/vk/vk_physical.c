@@ -99,20 +99,59 @@ static bool calibrated_to_monotonic(const rota_vk_instance *instance, VkPhysical
     return device && host;
 }
 
-/* Whether buffers like rota's can be made in memory that other drivers of the GPU use, and the other way
- * round. */
-static bool shares_memory(const rota_vk_instance *instance, VkPhysicalDevice handle) {
+/* What becomes of buffers like rota's in memory by such descriptors. */
+static VkExternalMemoryProperties shared_buffers(const rota_vk_instance *instance, VkPhysicalDevice handle,
+                                                 VkExternalMemoryHandleTypeFlagBits type) {
     VkPhysicalDeviceExternalBufferInfo info = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
         .usage = ROTA_VK_BUFFER_USAGE,
-        .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT,
+        .handleType = type,
     };
     VkExternalBufferProperties properties = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
     instance->vk.GetPhysicalDeviceExternalBufferProperties(handle, &info, &properties);
-    VkExternalMemoryFeatureFlags features = properties.externalMemoryProperties.externalMemoryFeatures;
+    return properties.externalMemoryProperties;
+}
+
+/* Whether buffers like rota's can be made in memory that other drivers of the GPU use, and the other way
+ * round. */
+static bool shares_memory(const rota_vk_instance *instance, VkPhysicalDevice handle) {
+    VkExternalMemoryFeatureFlags features =
+        shared_buffers(instance, handle, VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT).externalMemoryFeatures;
     VkExternalMemoryFeatureFlags both =
         VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT | VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
     return (features & both) == both && !(features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT);
+}
+
+/* Memory that rota shares is exported by opaque descriptors, too: as a dma-buf only where one allocation may be
+ * both. */
+static void query_dma_bufs(const rota_vk_instance *instance, const extension_list *extensions,
+                           rota_vk_physical *physical) {
+    rota_vk_sharing *sharing = &physical->sharing;
+    const bool by_fd = has(extensions, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME);
+    sharing->dma_bufs = by_fd && has(extensions, VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME);
+    if (!sharing->dma_bufs) {
+        sharing->no_dma_buf_export = sharing->no_dma_buf_import =
+            by_fd ? "no " VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME
+                  : "no " VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
+        return;
+    }
+    const VkExternalMemoryHandleTypeFlagBits opaque = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT,
+                                             dma_buf = VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT;
+    const VkExternalMemoryProperties is = shared_buffers(instance, physical->handle, dma_buf),
+                                     beside = shared_buffers(instance, physical->handle, opaque);
+    const bool is_alone = is.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT;
+    const char *dedicated = "the driver has only dedicated allocations as dma-bufs";
+    if (!(is.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT))
+        sharing->no_dma_buf_import = "the driver imports no buffer's memory as one";
+    else if (is_alone)
+        sharing->no_dma_buf_import = dedicated;
+    if (!(is.externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT))
+        sharing->no_dma_buf_export = "the driver exports no buffer's memory as one";
+    else if (is_alone)
+        sharing->no_dma_buf_export = dedicated;
+    else if (!(is.compatibleHandleTypes & opaque) || !(beside.compatibleHandleTypes & dma_buf))
+        sharing->no_dma_buf_export =
+            "the driver has no memory that is exported both as one and by an opaque descriptor";
 }
 
 /* Whether timelines can be made that other drivers of the GPU wait for and signal. */
@@ -145,6 +184,7 @@ static void query_features(const rota_vk_instance *instance, const extension_lis
     if (physical->binary_import) info->features |= ROTA_FEATURE_CUDA_IMAGES;
     physical->sharing.memory = has(extensions, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME) &&
                                shares_memory(instance, physical->handle);
+    query_dma_bufs(instance, extensions, physical);
     physical->sharing.timelines = physical->sharing.memory &&
                                   has(extensions, VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME) &&
                                   makes_timelines(instance, physical->handle);
@@ -320,7 +360,9 @@ static uint32_t choose_extensions(const rota_vk_physical *physical, const char *
     if (physical->bfloat16) extensions[count++] = VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME;
     if (physical->cooperative_matrix_2) extensions[count++] = VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME;
     if (physical->binary_import) extensions[count++] = VK_NVX_BINARY_IMPORT_EXTENSION_NAME;
-    if (physical->sharing.memory) extensions[count++] = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
+    if (physical->sharing.memory || physical->sharing.dma_bufs)
+        extensions[count++] = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
+    if (physical->sharing.dma_bufs) extensions[count++] = VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME;
     if (physical->sharing.timelines) extensions[count++] = VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME;
     if (physical->sharing.host_alignment) extensions[count++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
     return count;

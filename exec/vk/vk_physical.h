@@ -12,6 +12,9 @@ typedef struct rota_vk_sharing {
     bool memory;             /* by opaque file descriptors */
     bool timelines;          /* that it makes and others take over by such */
     uint64_t host_alignment; /* of host memory that is imported; 0: none is */
+    bool dma_bufs;           /* VK_EXT_external_memory_dma_buf is on */
+    /* Why memory is not exported as a dma-buf, nor imported; NULL: it is. */
+    const char *no_dma_buf_export, *no_dma_buf_import;
 } rota_vk_sharing;
 
 /* What a device lent by the driver can do and which extensions and features are switched on for it. */

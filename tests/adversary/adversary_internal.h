@@ -178,7 +178,7 @@ void adversary_violation(adversary_device *device, const char *format, ...) ROTA
 /* adversary_memory.c: the contract's calls ... */
 rota_status adversary_memory_create(rota_exec_device *device, uint64_t size_bytes, uint32_t flags,
                                     const char *name, rota_exec_memory **out_memory);
-rota_status adversary_memory_export(rota_exec_device *device, rota_exec_memory *memory,
+rota_status adversary_memory_export(rota_exec_device *device, rota_exec_memory *memory, bool is_dma_buf,
                                     rota_exec_export *out_export);
 rota_status adversary_memory_adopt(rota_exec_device *device, const rota_exec_foreign *from, const char *name,
                                    rota_exec_memory **out_memory);

@@ -130,10 +130,11 @@ rota_status adversary_memory_create(rota_exec_device *base, uint64_t size_bytes,
     return ROTA_OK;
 }
 
-rota_status adversary_memory_export(rota_exec_device *base, rota_exec_memory *base_memory,
+rota_status adversary_memory_export(rota_exec_device *base, rota_exec_memory *base_memory, bool is_dma_buf,
                                     rota_exec_export *out) {
     adversary_device *device = (adversary_device *)base;
     const adversary_memory *memory = (const adversary_memory *)base_memory;
+    if (is_dma_buf) return rota_fail(ROTA_UNSUPPORTED, "%s: exports no dma-buf", base->info.id);
     if (atomic_load(&device->lost)) return rota_fail(ROTA_DEVICE_LOST, "%s is lost", base->info.id);
     if (memory->magic != ADVERSARY_LIVE || !(memory->flags & ROTA_EXEC_MEMORY_SHARED) || memory->is_import)
         adversary_violation(device, "memory '%s' is exported, which was not made for that", memory->name);

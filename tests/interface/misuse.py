@@ -214,7 +214,8 @@ NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residua
 NOT_ON_CPU = {"rota_stream_signal", "rota_stream_wait", "rota_stream_follow",
               "rota_device_open_vulkan", "rota_device_open_cuda",
               "rota_external_timeline_adopt", "rota_external_timeline_promise", "rota_external_timeline_import",
-              "rota_external_timeline_export", "rota_buffer_export"}
+              "rota_external_timeline_export", "rota_buffer_export",
+              "rota_buffer_export_dma_buf"}
 # Whose status is what it was given.
 GIVEN_STATUS = {"rota_fail", "rota_fail_context", "rota_op_fail"}
 # Calls that wait, or take what a number counts.

@@ -57,13 +57,13 @@ static rota_status check(const rota_device *device, const rota_adopt_options *op
     const char *name = options->name ? options->name : "";
     if (options->kind >= ROTA_MEMORY_KIND_COUNT)
         return rota_fail(ROTA_INVALID_ARGUMENT,
-                         "buffer '%s': memory of kind %d, expected ROTA_MEMORY_HOST, ROTA_MEMORY_DEVICE or "
-                         "ROTA_MEMORY_FD",
+                         "buffer '%s': memory of kind %d, expected ROTA_MEMORY_HOST, ROTA_MEMORY_DEVICE, "
+                         "ROTA_MEMORY_FD or ROTA_MEMORY_DMA_BUF",
                          name, (int)options->kind);
     if (options->size_bytes == 0 || options->size_bytes > ROTA_BUFFER_SIZE_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, "buffer '%s': size %llu bytes, expected 1 to %llu", name,
                          (unsigned long long)options->size_bytes, (unsigned long long)ROTA_BUFFER_SIZE_MAX);
-    const bool is_fd = options->kind == ROTA_MEMORY_FD;
+    const bool is_fd = options->kind == ROTA_MEMORY_FD || options->kind == ROTA_MEMORY_DMA_BUF;
     if (is_fd == (options->memory != NULL))
         return rota_fail(ROTA_INVALID_ARGUMENT, "buffer '%s': memory at %p, expected %s", name,
                          options->memory, is_fd ? "NULL, since it is that of a descriptor" : "an address");

@@ -3,7 +3,7 @@
 #define ROTA_SCHED_RUNTIME_MEMORY_ADOPT_H
 
 #include <stdint.h>
-#include "sched/embed.h"
+#include "sched/embed_memory.h"
 
 typedef struct rota_residency rota_residency;
 

@@ -12,7 +12,7 @@
 rota_status rota_share_import(rota_device *owner, rota_exec_memory *memory, rota_device *device,
                               const char *name, rota_exec_memory **out_memory) {
     rota_exec_export from;
-    ROTA_TRY(owner->exec->vtable->memory_export(owner->exec, memory, &from));
+    ROTA_TRY(owner->exec->vtable->memory_export(owner->exec, memory, false, &from));
     rota_status status = device->exec->vtable->memory_import(device->exec, &from, name, out_memory);
     (void)close(from.fd);
     return status;

@@ -164,7 +164,8 @@ rota_status rota_buffer_prepare(rota_buffer *buffer, rota_device *device) {
     return rota_residency_prepare(residency, device);
 }
 
-rota_status rota_buffer_export(rota_buffer *buffer, rota_device *device, rota_memory_export *out_export) {
+static rota_status export_as(rota_buffer *buffer, rota_device *device, bool is_dma_buf,
+                             rota_memory_export *out_export) {
     ROTA_GIVEN(device);
     ROTA_GIVEN(out_export);
     ROTA_TRY(rota_sized_check(out_export->struct_size, "rota_memory_export"));
@@ -173,21 +174,30 @@ rota_status rota_buffer_export(rota_buffer *buffer, rota_device *device, rota_me
     const uint64_t others =
         ra_load_relaxed(&residency->memory_is.imported) | ra_load_relaxed(&residency->memory_is.unshared);
     if (!device->exec->caps.shares_memory)
-        return rota_fail(ROTA_UNSUPPORTED, "buffer '%s': device '%s' exports no memory",
-                         rota_buffer_name(buffer), device->id);
+        return rota_fail(ROTA_UNSUPPORTED, "buffer '%s': device '%s' exports no %s", rota_buffer_name(buffer),
+                         device->id, is_dma_buf ? "dma-buf" : "memory");
     if (others >> device->index & 1u)
         return rota_fail(ROTA_UNSUPPORTED, "buffer '%s': its memory on device '%s' is not that device's own",
                          rota_buffer_name(buffer), device->id);
     rota_exec_export made;
     ra_store_release(&buffer->root->is_lent, 1);                                   /* with move_range */
     rota_exec_memory *memory = ra_load_acquire(&residency->memory[device->index]); /* with prepare */
-    ROTA_TRY(device->exec->vtable->memory_export(device->exec, memory, &made));
+    ROTA_TRY(device->exec->vtable->memory_export(device->exec, memory, is_dma_buf, &made));
     const rota_memory_export given =
         ROTA_MEMORY_EXPORT(.fd = made.fd, .allocation_bytes = made.allocation_bytes,
                            .offset_bytes = made.offset_bytes + buffer->root_offset,
                            .size_bytes = rota_buffer_size(buffer), .memory_type = made.memory_type);
     rota_sized_out(out_export, &given, sizeof given);
     return ROTA_OK;
+}
+
+rota_status rota_buffer_export(rota_buffer *buffer, rota_device *device, rota_memory_export *out_export) {
+    return export_as(buffer, device, false, out_export);
+}
+
+rota_status rota_buffer_export_dma_buf(rota_buffer *buffer, rota_device *device,
+                                       rota_memory_export *out_export) {
+    return export_as(buffer, device, true, out_export);
 }
 
 rota_status rota_buffer_address(rota_buffer *buffer, rota_device *device, uint64_t *out_address) {

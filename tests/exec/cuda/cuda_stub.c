@@ -230,7 +230,7 @@ CUresult CUDAAPI stub_MemAlloc(CUdeviceptr *out, size_t bytes) {
     *out = (CUdeviceptr)(uintptr_t)bytes_of(bytes);
     uint32_t i = 0;
     while (i < MAPPINGS_MAX && stub.allocated[i].address) i++;
-    if (i < MAPPINGS_MAX) stub.allocated[i] = (stub_mapping){*out, bytes, 0};
+    if (i < MAPPINGS_MAX) stub.allocated[i] = (stub_mapping){.address = *out, .bytes = bytes};
     stub.alive[MEMORY]++;
     return stub_leave(CUDA_SUCCESS);
 }
@@ -351,7 +351,7 @@ CUresult CUDAAPI stub_ExternalMemoryGetMappedBuffer(CUdeviceptr *out, CUexternal
                        (off_t)buffer->offset);
     if (bytes == MAP_FAILED) abort();
     *out = (CUdeviceptr)(uintptr_t)bytes;
-    stub.mappings[i] = (stub_mapping){*out, buffer->size, 0};
+    stub.mappings[i] = (stub_mapping){.address = *out, .bytes = buffer->size};
     stub.alive[MEMORY]++;
     return stub_leave(CUDA_SUCCESS);
 }

@@ -149,6 +149,7 @@ typedef struct stub_mapping {
     CUdeviceptr address;
     size_t bytes;
     uint32_t reaches; /* of what was mapped: the devices that may touch it, as bits */
+    int fd;           /* likewise: its memory */
 } stub_mapping;
 
 typedef struct stub_state {

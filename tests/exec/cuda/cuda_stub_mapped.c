@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "tests/exec/cuda/cuda_stub_internal.h"
 
 stub_mapping *stub_mapped_at(CUdeviceptr address) {
@@ -46,7 +47,7 @@ CUresult CUDAAPI stub_MemMap(CUdeviceptr address, size_t bytes, size_t offset,
     memset(memory, 0xCD, bytes);
     uint32_t i = 0;
     while (i < MAPPINGS_MAX && stub.mapped[i].address) i++;
-    if (i < MAPPINGS_MAX) stub.mapped[i] = (stub_mapping){address, bytes, 0};
+    if (i < MAPPINGS_MAX) stub.mapped[i] = (stub_mapping){address, bytes, 0, (int)handle};
     stub.alive[MAPPED]++;
     return stub_leave(CUDA_SUCCESS);
 }
@@ -74,6 +75,20 @@ CUresult CUDAAPI stub_MemGetAccess(unsigned long long *out, const CUmemLocation 
     const stub_mapping *mapping = stub_mapped_at(address);
     if (!mapping) return stub_leave(CUDA_ERROR_INVALID_VALUE);
     *out = mapping->reaches >> location->id & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : 0;
+    return stub_leave(CUDA_SUCCESS);
+}
+
+/* Of all of a mapping, as rota asks for it; whole pages. */
+CUresult CUDAAPI stub_MemGetHandleForAddressRange(void *out, CUdeviceptr address, size_t bytes,
+                                                  CUmemRangeHandleType type, unsigned long long flags) {
+    ENTER(MemGetHandleForAddressRange);
+    const stub_mapping *mapping = stub_mapped_at(address);
+    if (address % 4096 || bytes % 4096)
+        stub_violate("a dma-buf of memory that does not begin and end with a page");
+    if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags || !mapping || mapping->address != address ||
+        mapping->bytes != bytes)
+        return stub_leave(CUDA_ERROR_INVALID_VALUE);
+    *(int *)out = dup(mapping->fd);
     return stub_leave(CUDA_SUCCESS);
 }
 

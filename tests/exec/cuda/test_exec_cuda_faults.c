@@ -43,7 +43,7 @@ static bool share(rota_exec_device *device, rota_exec_memory **out_memories) {
         rota_exec_export export;
         good = v->memory_create(device, m ? 1u << 20 : 5000, ROTA_EXEC_MEMORY_SHARED, "d",
                                 &out_memories[m]) == ROTA_OK &&
-               v->memory_export(device, out_memories[m], &export) == ROTA_OK;
+               v->memory_export(device, out_memories[m], false, &export) == ROTA_OK;
         if (!good) break;
         good = v->memory_import(device, &export, "e", &out_memories[2 + m]) == ROTA_OK;
         close(export.fd);

@@ -19,7 +19,7 @@ static void test_shared(void **state) {
     rota_exec_memory *mapped[2], *m[2] = {memory(f[0], WORDS * 4, ROTA_EXEC_MEMORY_SHARED), NULL};
     uint64_t held = ra_load_relaxed(&((rota_vk_device *)f[1]->device)->objects.memory_bytes);
     rota_exec_export export;
-    assert_ok(f[0]->device->vtable->memory_export(f[0]->device, m[0], &export));
+    assert_ok(f[0]->device->vtable->memory_export(f[0]->device, m[0], false, &export));
     assert_ok(f[1]->device->vtable->memory_import(f[1]->device, &export, "imported", &m[1]));
     /* Of less than is asked of it nothing is made. */
     rota_exec_export less = export;
