@@ -118,11 +118,12 @@ template <typename Array> static nb::object owner_of(const Array &array) {
     return nb::capsule(new Array(array), [](void *held) noexcept { delete static_cast<Array *>(held); });
 }
 
-/* In the host's memory, or in that of the CUDA device of an ordinal. */
+/* In the host's memory, or in that of the CUDA device of an ordinal. What has buffers, but none of its dtype (JAX's
+ * arrays of bf16), is read so, and not written: that it may be, its buffer would have to say. */
 template <typename Array>
-static bool find_dlpack(nb::handle array, int ordinal, Found *out, const std::string &what) {
+static bool find_dlpack(nb::handle array, bool writable, int ordinal, Found *out, const std::string &what) {
     Array found;
-    if (PyObject_CheckBuffer(array.ptr()) || !nb::try_cast(array, found)) return false;
+    if ((writable && PyObject_CheckBuffer(array.ptr())) || !nb::try_cast(array, found)) return false;
     const bool there = ordinal < 0
                            ? found.device_type() == nb::device::cpu::value
                            : found.device_type() == nb::device::cuda::value && found.device_id() == ordinal;
@@ -191,8 +192,8 @@ static Found find(nb::handle array, bool writable, const std::string &what, int 
     Found found;
     if (ordinal < 0 && (find_buffer(array, writable, &found) || find_exchanged(array, writable, &found)))
         return found;
-    if (writable ? find_dlpack<nb::ndarray<>>(array, ordinal, &found, what)
-                 : find_dlpack<nb::ndarray<nb::ro>>(array, ordinal, &found, what))
+    if (writable ? find_dlpack<nb::ndarray<>>(array, true, ordinal, &found, what)
+                 : find_dlpack<nb::ndarray<nb::ro>>(array, false, ordinal, &found, what))
         return found;
     fail(ROTA_INVALID_ARGUMENT, what + (writable ? ": a writable" : ": an") + " array is expected, not " +
                                     nb::cast<std::string>(nb::repr(array.type())));

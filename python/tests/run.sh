@@ -6,14 +6,14 @@ set -euo pipefail
 build=$(realpath "$1")
 here=$(dirname "$(realpath "$0")")
 with=${2:-}
-# JAX has an environment of its own, in which the tests are those that need it.
+# JAX and numba have an environment of their own, in which the tests are those that need them.
 name=python
 tests=(.)
 packages=(-r "$here/requirements.txt")
 if [ "$with" = --torch ]; then packages+=(-r "$here/requirements-torch.txt"); fi
 if [ "$with" = --jax ]; then
   name=python-jax
-  tests=(test_jax.py test_jax_gpu.py test_pages.py)
+  tests=(test_jax.py test_jax_arrays.py test_jax_gpu.py test_numba.py test_pages.py)
   packages+=(-r "$here/requirements-jax.txt")
 fi
 venv=$build/$name-venv

@@ -210,3 +210,30 @@ def test_how_long_a_call_takes(record_property: Callable[[str, object], None]) -
         microseconds = (time.perf_counter() - begin) / 200 * 1e6
         record_property(name, microseconds)
         print(f"{name}: {microseconds:.1f} us a call")
+
+
+# ---- Arrays ----
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "uint32"])
+def test_arrays_there_and_back(dtype: str) -> None:
+    """On the GPU, by DLPack, after what JAX has begun; and back."""
+    with rota.open("cuda:0") as device:
+        given = jnp.arange(1 << 20).astype(dtype) % 7
+        for _ in range(3):
+            given = jax.jit(lambda x: (x + x) % 5)(given)
+            x = device.from_dlpack(given)
+            back = jnp.from_dlpack(x)
+            assert back.devices() == given.devices() and back.dtype == given.dtype
+            assert bool(jnp.array_equal(back, given))
+
+
+def test_jax_reads_what_was_submitted_before() -> None:
+    with rota.open("cuda:0") as device:
+        x = device.tensor(np.ones(1 << 20, np.float32))
+        with rota.graph(device) as g:
+            rota.scale(x, 2, out=x)
+        plan = g.compile()
+        for i in range(1, 20):
+            plan()
+            assert float(jnp.from_dlpack(x)[-1]) == 2**i

@@ -12,7 +12,7 @@ import rota
 
 ROOT = Path(__file__).parents[2]
 # Each page that has any, and how many: test_listings, of the C library's tests, looks whether one is forgotten.
-PAGES = {"README.md": 1, "python/README.md": 11, "docs/guide.md": 1, "docs/index.md": 1, "docs/tasks.md": 1}
+PAGES = {"README.md": 1, "python/README.md": 13, "docs/guide.md": 1, "docs/index.md": 1, "docs/tasks.md": 1}
 
 
 def names_before(page: str, device: rota.Device) -> dict[str, Any]:
@@ -36,12 +36,12 @@ def has_gpu() -> bool:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_listings(page: str, cpu: rota.Device, capsys: pytest.CaptureFixture[str]) -> None:
-    """One after the other; those with torch or JAX where it is, those with PyTorch's GPU where that is."""
+    """One after the other; those with torch, JAX or numba where it is, those with PyTorch's GPU where that is."""
     listings = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
     assert len(listings) == PAGES[page]
     names = names_before(page, cpu)
     for listing in listings:
-        if any(f"import {other}" in listing and find_spec(other) is None for other in ("torch", "jax")):
+        if any(f"import {other}" in listing and find_spec(other) is None for other in ("torch", "jax", "numba")):
             continue
         if "torch.cuda" in listing and not has_gpu():
             continue

@@ -13,6 +13,7 @@ from .errors import Error as Error
 from .kernels import Kernel as Kernel
 from .kernels import compile_cuda as compile_cuda
 from .kernels import compile_glsl as compile_glsl
+from .kernels import compile_numba as compile_numba
 from .optimizers import SGD as SGD
 from .optimizers import AdamW as AdamW
 from .optimizers import Lion as Lion

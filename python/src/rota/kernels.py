@@ -1,7 +1,9 @@
-"""Kernels of one's own, from sources: GLSL and SPIR-V for Vulkan, CUDA C and PTX for CUDA, C functions for the CPU."""
+"""Kernels of one's own, from sources: GLSL and SPIR-V for Vulkan, CUDA C and PTX for CUDA, C functions and Python's by
+numba for the CPU."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from ._rota import CompiledKernel, Constant, Graph, Slot, Tensor, current_graph, make_kernel
 from .errors import InvalidArgument, Unsupported, WrongState
@@ -24,7 +26,8 @@ class Kernel:
     of a name and 'f32' or 'u32', in the order of its parameter struct; each may be given as a slot. The code is that of
     the devices it is to run on: `glsl` (a source that includes rota_kernel.glsl) or `spirv` (bytes); `cuda` (a source
     that includes rota_kernel.cuh, compiled by NVRTC) or `ptx` (bytes), with `entry` and the `block`'s threads; `cpu`,
-    the address of a C function `rota_status f(const rota_kernel_call *)`.
+    the address of a C function `rota_status f(const rota_kernel_call *)`, or `numba`, a Python function that
+    `compile_numba` makes one of.
     """
 
     def __init__(
@@ -40,14 +43,17 @@ class Kernel:
         entry: str | None = None,
         block: int = 64,
         cpu: int = 0,
+        numba: Callable[..., object] | None = None,
         pure: bool = False,
     ) -> None:
         if glsl is not None:
             spirv = compile_glsl(glsl)
         if cuda is not None:
             ptx = compile_cuda(cuda)
+        if numba is not None:
+            cpu = compile_numba(numba, len(operands), [kind for _, kind in params])
         if spirv is None and ptx is None and not cpu:
-            raise InvalidArgument(f"kernel '{name}' has no code: give glsl, spirv, cuda, ptx or cpu")
+            raise InvalidArgument(f"kernel '{name}' has no code: give glsl, spirv, cuda, ptx, cpu or numba")
         self.compiled: CompiledKernel = make_kernel(
             name,
             list(operands),
@@ -162,3 +168,71 @@ def compile_cuda(source: str, architecture: str = "compute_75") -> bytes:
         return text.value
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+# Kernels are never freed (binding/kernel.cpp), nor is the code that numba has made for them.
+_compiled_by_numba: list[Any] = []
+_NODE_FAILED = 15  # ROTA_NODE_FAILED of base/status.h
+
+# What a kernel's C function gets, as words of 64 bits: the operands' addresses, the parameters' address, and of the
+# items the first, the one after the last, and how many there are.
+_NUMBA_CALL = """
+def call(words):
+    try:
+        fields = carray(words, 5)
+        operands = carray(pointer(fields[0]), {operands}, uint64)
+        reals = carray(pointer(fields[1]), {params}, float32)
+        whole = carray(pointer(fields[1]), {params}, uint32)
+        function({arguments})
+    except Exception:
+        return {failed}
+    return 0
+"""
+
+
+def compile_numba(function: Callable[..., object], operands: int, params: Sequence[str] = ()) -> int:
+    """The address of a C function, a kernel's for the CPU, that calls a Python function compiled by numba.
+
+    The function gets a pointer for each operand, of which `numba.carray(pointer, shape, dtype)` makes an array, then
+    the parameters as numbers ('f32' or 'u32'), and, if it takes two arguments more, the first item that it runs and the
+    one after the last. It runs without the interpreter, on threads of the device's, several at once. What it raises
+    fails the node.
+    """
+    try:
+        import numba
+        from numba import types
+        from numba.extending import intrinsic
+    except ImportError as error:
+        raise Unsupported("a Python function is compiled by numba, which is not there") from error
+    import inspect
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def pointer(typing: Any, address: Any) -> Any:
+        def made(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return builder.inttoptr(values[0], context.get_value_type(types.voidptr))
+
+        return types.voidptr(types.uint64), made
+
+    compiled = function if hasattr(function, "py_func") else numba.njit(function)
+    arguments = [f"pointer(operands[{i}])" for i in range(operands)]
+    arguments += [f"{'reals' if kind == 'f32' else 'whole'}[{i}]" for i, kind in enumerate(params)]
+    takes = len(inspect.signature(compiled.py_func).parameters)
+    if takes == len(arguments) + 2:
+        arguments += ["fields[2]", "fields[3]"]
+    if takes != len(arguments):
+        raise InvalidArgument(
+            f"numba: {compiled.py_func.__name__} takes {takes} arguments, expected {len(arguments)}: {operands} "
+            f"operands and {len(params)} parameters, or with two more the items"
+        )
+    names = {"pointer": pointer, "function": compiled, "carray": numba.carray}
+    names |= {kind: getattr(types, kind) for kind in ("uint64", "uint32", "float32")}
+    source = _NUMBA_CALL.format(
+        operands=max(operands, 1), params=max(len(params), 1), arguments=", ".join(arguments), failed=_NODE_FAILED
+    )
+    exec(source, names)
+    try:
+        made = numba.cfunc(types.int32(types.CPointer(types.uint64)))(names["call"])
+    except numba.core.errors.NumbaError as error:
+        raise InvalidArgument(f"numba: {error}") from error
+    _compiled_by_numba.append(made)
+    return int(made.address)
