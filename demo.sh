@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
 # Shows rota at work: the devices and their smoke tests, a matmul graph recorded once and replayed, checked against a
-# reference, and a character-level GPT that learns this project's own text. ./demo.sh [--device cpu|vk:0|...]
+# reference, and a character-level GPT that learns this project's own text, with --ranks by so many processes under
+# mpirun. ./demo.sh [--device cpu|vk:0|...] [--ranks N]
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/packages.sh
 
-usage() { echo "usage: ./demo.sh [--device cpu|vk:N|cuda:N]" >&2; exit 1; }
-device=()
-case $# in
-  0) ;;
-  2) [ "$1" = --device ] || usage; device=(--device "$2") ;;
-  *) usage ;;
-esac
+usage() { echo "usage: ./demo.sh [--device cpu|vk:N|cuda:N] [--ranks 1|2|3|4|6|12]" >&2; exit 1; }
+device=() ranks=1
+while [ $# -gt 0 ]; do
+  case "$1:${2-}" in
+    --device:?*) device=(--device "$2") ;;
+    --ranks:[12346] | --ranks:12) ranks=$2 ;;
+    *) usage ;;
+  esac
+  shift 2
+done
 
 rota_install_missing
 echo "Building rota (the first time takes a minute or two)"
@@ -36,9 +40,4 @@ printf '\n== A matmul graph, recorded once and replayed, checked against a refer
   --check-shape 384x384x384
 
 printf '\n== A GPT that learns the text of this project ==\n'
-find . -path './build*' -prune -o -path ./.git -prune -o -type f \
-  \( -name '*.md' -o -name '*.c' -o -name '*.h' -o -name '*.comp' -o -name '*.glsl' \) ! -name '*.spv.h' -print0 |
-  LC_ALL=C sort -z | xargs -0 cat >"$work/text.txt"
-build/examples/train_gpt --data "$work/text.txt" "${device[@]}" --tokenizer char --iters 500 --batch 12 --block 64 \
-  --layers 4 --heads 4 --dim 128 --lr 1e-3 --min-lr 1e-4 --warmup 50 --beta2 0.99 --weight-decay 0.1 --grad-clip 1 \
-  --eval-interval 250 --eval-iters 10 --checkpoint "$work/checkpoint" --log "$work/log.jsonl" --sample 400
+scripts/demo_gpt.sh build "$ranks" "$work" "${device[@]}"
