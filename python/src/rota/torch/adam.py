@@ -1,7 +1,7 @@
 """Adam and AdamW of PyTorch's, as captured steps ask for them (a few tensors at a time, each by its own count of
 steps), as rota's op, which reads a gradient of 16 bits as it is."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from .kernels import INTO
 from .lower import lowers
 from .nodes import value_of
 from .own import define
+from .ranks import ALL_REDUCE
 from .segment import Segment
 
 aten = torch.ops.aten
@@ -26,6 +27,16 @@ def rates_of(steps: Sequence[Any], lr: Any, one: Any) -> Any:
 def rates_into(out: Sequence[Any], steps: Sequence[Any], lr: Any, one: Any) -> bool:
     """... by one kernel."""
     torch.stack([x for step in steps for x in (one, lr, step)], out=out[0].view(3 * len(steps)))
+    return True
+
+
+def begun_of(rates: Sequence[Any], last: Any) -> Any:
+    """All those rows, once `last` is there, of which nothing is read."""
+    return torch.cat(list(rates))
+
+
+def begun_into(out: Sequence[Any], rates: Sequence[Any], last: Any) -> bool:
+    torch.cat(list(rates), out=out[0])
     return True
 
 
@@ -63,6 +74,12 @@ RATES = define(
     lambda steps, lr, one: lr.new_empty(len(steps), 3),
 )
 INTO[RATES] = rates_into
+BEGUN = define(
+    "begun(Tensor[] rates, Tensor last) -> Tensor",
+    begun_of,
+    lambda rates, last: rates[0].new_empty(sum(map(len, rates)), 3),
+)
+INTO[BEGUN] = begun_into
 ADAMW = define(
     "adamw(Tensor(a!) p, Tensor g, Tensor(b!) m, Tensor(c!) v, Tensor rates, float beta1, float beta2, float eps,"
     " float decay, bool coupled, Tensor(d!)? half=None) -> ()",
@@ -104,6 +121,10 @@ FUSED = {aten._fused_adamw_.tensor_lr: False, aten._fused_adam_.tensor_lr: True}
 # Counts of steps that are put side by side at once: a node has a bounded number of operands.
 COUNTS = 18
 
+# On GPUs a step's updates begin when the backward pass ends: each takes all of the memory's bandwidth, and what it ran
+# beside would be as much later, that pass above all. False: wherever a plan is, for tests.
+GPU_ALONE = True
+
 
 def is_taken(node: Any) -> bool:
     """Whether rota's op does the same: the largest second moments are not kept, and nothing is maximized or skipped."""
@@ -141,18 +162,32 @@ def before_f32(g: Any) -> Any:
     return g.args[0] if is_real and source.device == value_of(g).device else g
 
 
+def made_last(grads: Sequence[Any], order: Mapping[Any, int], before: int) -> Any:
+    """The gradient of a matrix that a graph makes last before a position, but for an embedding's: what norms and
+    embeddings have left to do then takes few of a GPU's multiprocessors, and updates run beside it. None: none, or
+    ranks reduce gradients, which takes few, too."""
+    apart = (aten.embedding_dense_backward.default, aten.add.Tensor)
+    if any(node.target is ALL_REDUCE for node in order):
+        return None
+    found = [g for g in grads if g.op != "placeholder" and g.target not in apart and order[g] < before]
+    return max((g for g in found if value_of(g).dim() > 1), key=order.__getitem__, default=None)
+
+
 def put(graph: Any, insert: Callable[..., Any]) -> None:
     """Puts rota's op where it does the same, in place; `insert` makes a node before another."""
-    for run in runs_of(graph):
+    runs = list(runs_of(graph))
+    order = {node: i for i, node in enumerate(graph.nodes)}
+    grads = [before_f32(g) for run in runs for node in run for g in node.args[1]]
+    for run in runs:
         steps = [step for node in run for step in node.args[5]]
         lr = run[0].kwargs["lr"]
         like = {"dtype": torch.float32, "device": value_of(lr).device, "pin_memory": False}
         one = insert(run[0], aten.full.default, ([], 1.0), like)  # made when the plan is
-        rows: list[Any] = []
-        for i in range(0, len(steps), COUNTS):
-            part = steps[i : i + COUNTS]
-            rates = insert(run[0], RATES, (part, lr, one))
-            rows += [insert(run[0], aten.select.int, (rates, 0, row)) for row in range(len(part))]
+        last = made_last(grads, order, order[run[0]]) if value_of(lr).device.type == "cuda" or not GPU_ALONE else None
+        parts = [insert(run[0], RATES, (steps[i : i + COUNTS], lr, one)) for i in range(0, len(steps), COUNTS)]
+        if last is not None:
+            parts = [insert(run[0], BEGUN, (parts[i : i + COUNTS], last)) for i in range(0, len(parts), COUNTS)]
+        rows = [insert(run[0], aten.select.int, (part, 0, row)) for part in parts for row in range(len(value_of(part)))]
         given = iter(rows)
         for node in run:
             options = [node.kwargs[name] for name in ("beta1", "beta2", "eps", "weight_decay")]

@@ -129,7 +129,7 @@ class Captured:
         self.step, self.modules, self.optimizers, self.communicator = step, modules, optimizers, communicator
         self.keep_casts = keep_casts
         self.casts: dict[Any, casts.Cast] = {}  # of all plans, by what they are of
-        self.stream: Any = None  # that of the last call with such
+        self.stream: Any = None  # that of the last call
         self.scalers = [scaler for scaler in scalers if scaler.is_enabled()]
         self.mutex = threading.Lock()
         self.states: dict[int, State] = {}
@@ -137,7 +137,7 @@ class Captured:
         self.seen: Seen | None = None
         self.numbers: dict[Any, int] = {}  # of what was seen, so that plans are found by that
         self.count = itertools.count()
-        self.rates: dict[tuple[int, Any], tuple[float, Any]] = {}
+        self.rates: dict[tuple[int, Any], Rate] = {}
         self.has_begun = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -198,10 +198,11 @@ class Captured:
             return self._step(args, kwargs)
         for parameter in seen.parameters:
             parameter.grad = None
+        self._come_after(seen.home)
         if made.casts:
-            self._come_after(seen.home)
             casts.refresh(made.casts)
-        values = made.segment.run([*seen.tensors, *rates, *inputs, *(cast.tensor for cast in made.casts)])
+        given = [*seen.tensors, *(rate.tensor for rate in rates), *inputs, *(cast.tensor for cast in made.casts)]
+        values = made.segment.run(given)
         assert values is not None  # it lends nothing
         increment_version([one for one in seen.parameters if one.requires_grad])
         for cast in made.casts:
@@ -210,7 +211,7 @@ class Captured:
         return pytree.tree_unflatten(flat, made.spec)
 
     def _come_after(self, home: Any) -> None:
-        """Has this thread's stream wait for that of the last call, which casts are written after."""
+        """Has this thread's stream wait for that of the last call, which casts and rates are written after."""
         if home.type != "cuda":
             return
         stream = torch.cuda.current_stream(home)
@@ -260,13 +261,19 @@ class Captured:
             found.extend(map(id, amp.tensors_of(scaler)))
         return found, walked
 
-    def _rate(self, group: int, rate: Any, home: Any) -> Any:
-        """A group's learning rate as a tensor on the device, which is made when it changes."""
+    def _rate(self, group: int, rate: Any, home: Any) -> "Rate":
+        """A group's learning rate on the device, in memory of this step's, which is written when it changes."""
+        kept = self.rates.get((group, home))
+        if kept is None:
+            kept = self.rates[group, home] = Rate(home, self._device(home) if self.communicator else None)
         if isinstance(rate, torch.Tensor):
-            return rate.to(home, torch.float32)
-        if self.rates.get((group, home), (None, None))[0] != rate:
-            self.rates[group, home] = rate, torch.tensor(rate, dtype=torch.float32, device=home)
-        return self.rates[group, home][1]
+            self._come_after(home)
+            kept.tensor.copy_(rate.detach())
+        elif kept.value != rate:
+            self._come_after(home)
+            kept.tensor.fill_(rate)
+        kept.value = None if isinstance(rate, torch.Tensor) else rate
+        return kept
 
     # ---- What a step refers to ----
 
@@ -316,13 +323,14 @@ class Captured:
         leaves: Sequence[Any],
         spec: Any,
         tensors: Sequence[Any],
-        rates: Sequence[Any],
+        rates: Sequence["Rate"],
         inputs: Sequence[Any],
         clears: bool,
     ) -> "Made":
         try:
             grads = {id(p): p.grad for p in self._parameters() if p.grad is not None} if clears else {}
-            module, results = self._trace(leaves, spec, tensors, rates, inputs, grads)
+            of_rates = [rate.tensor for rate in rates]
+            module, results = self._trace(leaves, spec, tensors, of_rates, inputs, grads)
             kept = self._kept(module, tensors)
             nodes = list(module.graph.nodes)
             placeholders = [node for node in nodes if node.op == "placeholder"]
@@ -337,10 +345,11 @@ class Captured:
                 raise Uncapturable("tensors of the state have memory together")
             with current(home):
                 states = dict(enumerate(self._adopt(tensors, home)))
+                states |= {len(tensors) + i: rate.state.adopt(home) for i, rate in enumerate(rates)}
                 first = len(placeholders) - len(kept)
                 states |= {first + i: cast.adopt(home) for i, cast in enumerate(kept)}
             shared = [False] * len(placeholders)
-            values = [*tensors, *rates, *inputs, *(cast.tensor for cast in kept)]
+            values = [*tensors, *of_rates, *inputs, *(cast.tensor for cast in kept)]
             what = (body, placeholders, output.args[0], Attributes(module), values, LOWERED, "step", shared, states)
             on = self._device(home)
             segment = FixedSegment(home, on, *what) if home.type in FIXED else Segment(on, *what)
@@ -477,6 +486,15 @@ NOT_FUSED = PLAIN | {"fused": None}
 def is_fusable(optimizer: Any, group: dict[str, Any]) -> bool:
     adam = isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW)
     return adam and all(parameter.dtype is torch.float32 for parameter in group["params"])
+
+
+class Rate:
+    """A group's learning rate as plans read it, and the number that it has, if it was given as one."""
+
+    def __init__(self, home: Any, on: Device | None) -> None:
+        self.value: float | None = None
+        self.tensor = torch.zeros([], dtype=torch.float32, device=home)
+        self.state = State(self.tensor, on)
 
 
 class Made(NamedTuple):

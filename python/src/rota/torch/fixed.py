@@ -30,6 +30,10 @@ APART = {
     torch.ops.aten.add.Tensor,
 }
 
+# What optimizers count their steps with, one after the other and after the plan's first call: they depend on nothing,
+# and as many as a GPU begins with, as large models have, what is needed first would begin after them.
+COUNTING = torch.ops.aten._foreach_add_.Scalar
+
 # Ops of which a kernel could not be captured: plans are cut there from then on.
 not_capturable: set[Any] = set()
 
@@ -184,6 +188,7 @@ class FixedSegment(Segment):
         self.tensors: dict[tuple[str, int], Tensor] = {}  # of rota's, over them
         self.copied: dict[tuple[str, int], Copied] = {}  # of inputs and results, made at the first call
         self.mutex = threading.Lock()
+        self.counted: int | None = None  # the last node that counts steps, or the first call
         self.last: Any = None  # the stream of the last call
         self.tickets: deque[Any] = deque()  # of calls of which it is not known how they ended
         with current(home):
@@ -256,7 +261,12 @@ class FixedSegment(Segment):
         if self.together.pool is not None:
             sizes = [memory.size_bytes for memory in (*reads, *writes, *updates)]
             function = Captured(called, sizes, self.home, self.together.pool)
-        return self.graph.call_memory(function, reads, writes, [*updates, *turn], name, after)
+        counts = called.target is COUNTING
+        after = self.counted if counts else after
+        index = self.graph.call_memory(function, reads, writes, [*updates, *turn], name, after)
+        if counts or self.counted is None:
+            self.counted = index
+        return index
 
     def convert(self, source: Memory, of: str, made: Memory, to: str, count: int) -> None:
         dtypes = {"f32": torch.float32, "i32": torch.int32} | {name: dtype for dtype, name in NAMES.items()}
