@@ -1,12 +1,12 @@
-/* Checkpoints of train_gpt: one safetensors file with parameters, optimizer state, and, as metadata, the
- * step, the generator, the model's sizes, what its tokens stand for and where they came from (stored.h). */
+/* Checkpoints of train_gpt: a safetensors file with parameters, optimizer state, and, as metadata, the
+ * step, the generator, the model's sizes, what its tokens stand for and where they came from (stored.h); or one of
+ * each rank, with all of the metadata and some of the tensors each, and an index (checkpoint_files.h). */
 #ifndef ROTA_EXAMPLES_GPT_CHECKPOINT_H
 #define ROTA_EXAMPLES_GPT_CHECKPOINT_H
 
 #include "examples/gpt/data.h"
 #include "examples/gpt/model.h"
-
-#define GPT_CHECKPOINT_FILE "checkpoint.safetensors"
+#include "examples/gpt/ranks.h"
 
 typedef struct gpt_progress {
     uint64_t step; /* steps done */
@@ -22,8 +22,14 @@ typedef struct gpt_progress {
 bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text *text,
                          const gpt_progress *progress);
 
-/* Reads it back into the model's buffers. False with one sentence: unreadable, truncated, or of a model or
- * text of other sizes (both numbers); the buffers are then as before. */
+/* The same in a file of each rank, which all of them call. *out_saved, the same on all: it is there; else a rank that
+ * could not write has printed why, and an older checkpoint stays, as it does where a rank is lost meanwhile. Errors of
+ * collectives; INVALID_ARGUMENT: not all ranks see one folder. */
+rota_status gpt_checkpoint_save_shards(const char *dir, const gpt_model *model, const gpt_text *text,
+                                       const gpt_progress *progress, const gpt_ranks *ranks, bool *out_saved);
+
+/* Reads it back, in whichever form, into the model's buffers. False with one sentence: unreadable, truncated, or of a
+ * model or text of other sizes (both numbers); the buffers are then as before. */
 bool gpt_checkpoint_load(const char *dir, gpt_model *model, const gpt_text *text, gpt_progress *out_progress);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "examples/common/checkpoint.h"
+#include "examples/gpt/checkpoint_files.h"
 #include "examples/gpt/checkpoint.h"
 #include "examples/gpt/utf8.h"
 
@@ -77,7 +78,12 @@ static const char *text_of(const gpt_stored *stored, const char *name) {
 }
 
 bool gpt_stored_read(const char *from, gpt_stored *out) {
-    *out = (gpt_stored){.tokenizer = -1, .path = safetensors_path(from, GPT_CHECKPOINT_FILE)};
+    gpt_checkpoint_files files;
+    *out = (gpt_stored){.tokenizer = -1};
+    if (!gpt_checkpoint_files_find(from, &files)) return false;
+    out->path = files.paths[0]; /* each has all of the metadata */
+    files.paths[0] = NULL;
+    gpt_checkpoint_files_free(&files);
     const struct {
         const char *name;
         uint64_t *value, least, most;
@@ -88,7 +94,7 @@ bool gpt_stored_read(const char *from, gpt_stored *out) {
                    {"arch", &out->arch, GPT_PLAIN, GPT_2},
                    {"seed", &out->seed, 0, UINT64_MAX},
                    {"vocabulary", &out->vocabulary, 1, GPT_RAW_BYTE + 256}};
-    bool good = out->path && safetensors_read_metadata(out->path, &out->file);
+    bool good = safetensors_read_metadata(out->path, &out->file);
     for (size_t i = 0; good && i < sizeof numbers / sizeof *numbers; i++) {
         good = checkpoint_read_number(out->file.metadata, out->path, "train_gpt", numbers[i].name,
                                       numbers[i].value);

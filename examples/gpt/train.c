@@ -137,6 +137,14 @@ static int save_weights(gpt_trainer *t, const char *path) {
 
 static int save(gpt_trainer *t) {
     if (!t->settings->checkpoint) return EXIT_GOOD;
+    if (t->settings->checkpoint_shards && t->ranks.communicator) {
+        bool saved;
+        if (!t->ranks.rank) gpt_meter_break(&t->meter);
+        const rota_status status = gpt_checkpoint_save_shards(t->settings->checkpoint, &t->model, &t->text,
+                                                              &t->progress, &t->ranks, &saved);
+        if (status != ROTA_OK) return gpt_rank_failure(t, status);
+        return saved ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    }
     if (t->ranks.rank) {
         const rota_status status = gpt_model_follow(&t->model, GPT_PARTS);
         return status == ROTA_OK ? EXIT_GOOD : gpt_rank_failure(t, status);

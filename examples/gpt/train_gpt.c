@@ -157,6 +157,7 @@ static bool check_settings(gpt_settings *s) {
         wrong = "--keep-every goes with --checkpoint DIR, and with ranks that are processes";
     if (s->keep_every && (s->shard_optimizer || s->shard_parameters || s->tensor_parallel > 1))
         wrong = "--keep-every is for ranks of which each has all: not with --shard-optimizer and the like";
+    if (s->checkpoint_shards && !s->checkpoint) wrong = "--checkpoint-shards goes with --checkpoint DIR";
     if (s->write_tokens && s->ranks > 1) wrong = "--write-tokens is what one rank does, without --ranks";
     if (wrong) fprintf(stderr, "train_gpt: %s\n", wrong);
     if (s->generate && *s->generate) s->prompt = s->generate;
@@ -227,8 +228,11 @@ int main(int argc, char **argv) {
          "of --save-weights"},
         {"--checkpoint", OPTION_STRING, &s.checkpoint, "DIR", 0, 0, false,
          "keep the state there: at each look at the validation loss, at the end, at Ctrl-C"},
+        {"--checkpoint-shards", OPTION_FLAG, &s.checkpoint_shards, NULL, 0, 0, false,
+         "each rank writes a file of it, which any number of ranks goes on from"},
         {"--resume", OPTION_STRING, &s.resume, "DIR", 0, 0, false,
-         "go on from a checkpoint (its folder, or its file), whose model, tokens and data are taken"},
+         "go on from a checkpoint (its folder, its file or its index), whose model, tokens and data are "
+         "taken"},
         OPTION_ROW_HEADING("Training"),
         {"--dtype", OPTION_CHOICE, &c->dtype, "f32|f16|bf16", 0, 0, false,
          "what training computes in; weights are kept as f32"},

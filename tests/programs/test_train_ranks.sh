@@ -206,6 +206,116 @@ for option in --shard-optimizer --shard-parameters; do
   tail -n 2 output | cmp - sampled || fail "$option: another text is written"
 done
 
+# ---- A checkpoint of which each rank writes a file ----
+expect 1 'checkpoint-shards goes with --checkpoint' "$train" "${small[@]}" --checkpoint-shards --ranks 2
+one_line
+# same ONE MANY FILES: the tensors of a checkpoint of one file, to the bit, in so many files as the index has them.
+same() {
+  python3 - "$@" <<'PY' || failures=$((failures + 1))
+import glob, json, os, struct, sys
+def read(name):
+    data = open(name, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    return header.pop("__metadata__"), {
+        k: (v["shape"], data[8 + size + v["data_offsets"][0]:8 + size + v["data_offsets"][1]])
+        for k, v in header.items()}
+one, many, count = sys.argv[1:]
+metadata, tensors = read(one + "/checkpoint.safetensors")
+index = json.load(open(many + "/checkpoint.safetensors.index.json"))
+files = {name: read(f"{many}/{name}") for name in set(index["weight_map"].values())}
+assert len(files) == int(count) == int(index["metadata"]["files"]), f"FAILED: {many}: {index['metadata']}"
+assert sorted(os.listdir(many)) == sorted([*files, "checkpoint.safetensors.index.json"]), f"FAILED: {os.listdir(many)}"
+assert index["weight_map"].keys() == tensors.keys() and sum(len(t) for _, t in files.values()) == len(tensors)
+for name, file in index["weight_map"].items():
+    assert files[file][1][name] == tensors[name], f"FAILED: '{name}' of {many} is another"
+assert all(said == metadata for said, _ in files.values()), f"FAILED: {many} says something else than {one}"
+sizes = [sum(len(data) for _, data in t.values()) for _, t in files.values()]
+assert index["metadata"]["total_size"] == sum(sizes) and max(sizes) < 2 * sum(sizes) / len(sizes), f"FAILED: {sizes}"
+PY
+}
+for how in "4 2" "4 2 --shard-optimizer" "4 2 --shard-parameters" "2 8 --tensor-parallel 2" "3 4 --shard-parameters"; do
+  read -r ranks batch option <<<"$how"
+  rm -rf shard one shard-1.jsonl
+  for form in one shard; do
+    expect 0 'validation loss' "$train" "${small[@]}" --iters 6 --schedule constant --dtype f16 --batch "$batch" \
+      --ranks "$ranks" $option --checkpoint $form $([ $form = one ] || echo --checkpoint-shards)
+  done
+  same one shard "$ranks"
+  # Any number of ranks goes on from it, to what it goes on to from one file; the files before go.
+  expect 0 'resumed after step 6' "$train" "${small[@]}" --iters 10 --schedule constant --dtype f16 --batch 8 \
+    --resume shard --checkpoint shard-1 --log shard-1.jsonl
+  expect 0 'resumed after step 6' "$train" "${small[@]}" --iters 10 --schedule constant --dtype f16 --batch 8 \
+    --resume one --checkpoint one-1
+  cmp one-1/checkpoint.safetensors shard-1/checkpoint.safetensors || fail "$how: another training goes on"
+  for by in "2 4" "4 2 --shard-optimizer" "2 4 --shard-parameters"; do
+    read -r fewer windows other <<<"$by"
+    rm -f shard-by.jsonl
+    expect 0 'resumed after step 6' "$train" "${small[@]}" --iters 10 --schedule constant --dtype f16 \
+      --batch "$windows" --ranks "$fewer" $other --resume shard/checkpoint.safetensors.index.json --log shard-by.jsonl
+    alike 0.02 shard-1.jsonl shard-by.jsonl
+  done
+done
+# Four ranks, then two, then one, in one folder, which has the last one's alone.
+expect 0 'resumed after step 6' "$train" "${small[@]}" --iters 8 --schedule constant --dtype f16 --batch 4 --ranks 2 \
+  --resume shard --checkpoint shard --checkpoint-shards
+expect 0 'resumed after step 6' "$train" "${small[@]}" --iters 8 --schedule constant --dtype f16 --batch 4 --ranks 2 \
+  --resume one --checkpoint one
+same one shard 2
+expect 0 'resumed after step 8' "$train" "${small[@]}" --iters 9 --schedule constant --dtype f16 --batch 8 \
+  --resume shard --checkpoint shard
+[ "$(ls shard)" = checkpoint.safetensors ] || fail "files of an earlier checkpoint: $(ls shard)"
+expect 0 'resumed after step 9' "$train" "${small[@]}" --iters 10 --schedule constant --dtype f16 --batch 2 --ranks 4 \
+  --resume shard --checkpoint shard --checkpoint-shards
+expect 0 '^the quick' "$train" --device cpu --resume shard --generate 'the quick' --sample 5
+# Where one rank can't write, none does, and the checkpoint before stays.
+mkdir shard/checkpoint-2-00003-of-00004.safetensors
+expect 1 "'shard/checkpoint-2-00003-of-00004.safetensors' can't be written" "$train" "${small[@]}" --iters 12 \
+  --schedule constant --dtype f16 --batch 2 --ranks 4 --resume shard --checkpoint shard --checkpoint-shards
+[ "$(grep -c "can't\|train_gpt:" output)" -eq 1 ] || fail "several ranks say it: $(cat output)"
+rmdir shard/checkpoint-2-00003-of-00004.safetensors
+[ "$(ls shard | grep -c '^checkpoint-1-')" -eq 4 ] && ! ls shard | grep '^checkpoint-2-' || fail "left: $(ls shard)"
+# One that is cut off, one that is another's, and one that is not there are named.
+expect 0 'resumed after step 10' "$train" "${small[@]}" --iters 11 --schedule constant --dtype f16 --batch 8 \
+  --resume shard
+cp -r shard broken
+truncate -s -8 broken/checkpoint-1-00002-of-00004.safetensors
+expect 1 "broken/checkpoint-1-00002-of-00004.safetensors' is truncated" "$train" "${small[@]}" --resume broken
+rm broken/checkpoint-1-00002-of-00004.safetensors
+expect 1 "broken/checkpoint-1-00002-of-00004.safetensors' can't be read" "$train" "${small[@]}" --resume broken
+echo '{}' >broken/checkpoint.safetensors.index.json
+expect 1 'it does not say of how many files' "$train" "${small[@]}" --resume broken
+# A rank that is killed as it writes, into a pipe that nobody reads: what was there stays, and fewer go on from it.
+mkfifo shard/checkpoint-2-00002-of-00003.safetensors
+processes=() port=$((10000 + RANDOM % 9000))
+for rank in 0 1 2; do
+  RANK=$rank WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "$train" "${small[@]}" --iters 12 --dtype f16 \
+    --schedule constant --batch 2 --timeout 60 --resume shard --checkpoint shard --checkpoint-shards \
+    --shard-parameters --log killed.jsonl >"killed-$rank" 2>&1 &
+  processes+=($!)
+done
+for _ in $(seq 1200); do
+  [ -e shard/checkpoint-2-00001-of-00003.safetensors ] || [ "$(cat killed.jsonl 2>/dev/null | wc -l)" -ge 2 ] && break
+  sleep 0.05
+done
+sleep 0.5
+kill -KILL "${processes[1]}" || fail "no rank to be killed: $(cat killed-1)"
+for rank in 0 2; do
+  code=0
+  wait "${processes[rank]}" || code=$?
+  [ $code = 2 ] && grep -q "communicator 'training': rank [0-2] is gone" "killed-$rank" ||
+    fail "rank $rank, of which another is killed: exit code $code: $(cat "killed-$rank")"
+done
+rm shard/checkpoint-2-00002-of-00003.safetensors
+for how in "2 4" "1 8"; do
+  read -r ranks batch <<<"$how"
+  expect 0 'resumed after step 10$' "$train" "${small[@]}" --iters 12 --schedule constant --dtype f16 --batch "$batch" \
+    --ranks "$ranks" --resume shard
+done
+expect 0 'resumed after step 10$' "$train" "${small[@]}" --iters 12 --schedule constant --dtype f16 --batch 4 \
+  --ranks 2 --resume shard --checkpoint shard --checkpoint-shards
+[ "$(ls shard | wc -l)" -eq 3 ] || fail "what the killed one's ranks had written is left: $(ls shard)"
+
 # ---- One model of several ranks ----
 # By heads, columns and kinds of tokens, of which there are 29: parts differ.
 heads=(--data text --device cpu --layers 2 --heads 6 --dim 48 --block 32 --warmup 2 --eval-iters 3 --eval-interval 6
