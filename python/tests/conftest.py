@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gpt-tool", type=Path, help="the tests' gpt_tool of a build, which has the C trainer's model")
+    parser.addoption("--large", action="store_true", help="models of their own sizes, too")
     parser.addoption("--mpi-folder", type=Path, help="the folder of rota's library for MPI")
 
 

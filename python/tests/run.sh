@@ -10,7 +10,11 @@ with=${2:-}
 name=python
 tests=(.)
 packages=(-r "$here/requirements.txt")
-if [ "$with" = --torch ]; then packages+=(-r "$here/requirements-torch.txt"); fi
+large=()
+if [ "$with" = --torch ]; then # which check.sh has with --full alone
+  packages+=(-r "$here/requirements-torch.txt")
+  large=(--large)
+fi
 if [ "$with" = --jax ]; then
   name=python-jax
   tests=(test_jax.py test_jax_arrays.py test_jax_gpu.py test_numba.py test_pages.py)
@@ -26,7 +30,7 @@ gpt_tool=()
 if [ -x "$build/tests/gpt_tool" ]; then gpt_tool=(--gpt-tool "$build/tests/gpt_tool"); fi
 mpi=()
 if [ -e "$build/librota_mpi.so.1" ]; then mpi=(--mpi-folder "$build"); fi
-"$venv/bin/pytest" -q -rs -p no:cacheprovider "${gpt_tool[@]}" "${mpi[@]}" "${tests[@]}"
+"$venv/bin/pytest" -q -rs -p no:cacheprovider "${gpt_tool[@]}" "${mpi[@]}" "${large[@]}" "${tests[@]}"
 # With the stand-in for the CUDA driver, which PyTorch does not take for one.
 if [ -z "$with" ] && [ -f "$build/tests/stub_driver/libcuda.so.1" ]; then
   LD_LIBRARY_PATH=$build/tests/stub_driver "$venv/bin/pytest" -q -rs -p no:cacheprovider \
