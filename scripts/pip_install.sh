@@ -23,3 +23,16 @@ rota_pip_install_package() {
   "$1/bin/pip" install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
     -C cmake.define.ROTA_BUILT="$2" -C build-dir="$2/$3" "$(dirname "${BASH_SOURCE[0]}")/../python"
 }
+
+# rota_find_python VERSION prints an interpreter of that version (3.12, 3.13t), or fails where there is none.
+rota_find_python() {
+  local it
+  for it in "python$1" "${PYENV_ROOT:-${HOME:-/root}/.pyenv}/versions/$1".*/bin/python; do
+    if [[ $("$it" -c 'import ensurepip, sys, sysconfig; v = sys.version_info
+print(f"{v[0]}.{v[1]}" + "t" * bool(sysconfig.get_config_var("Py_GIL_DISABLED")))' 2>/dev/null) == "$1" ]]; then
+      echo "$it"
+      return
+    fi
+  done
+  return 1
+}
