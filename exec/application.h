@@ -12,8 +12,8 @@ typedef struct rota_vulkan_queue {
     uint32_t family, index; /* as of vkGetDeviceQueue: one that the device was made with, without flags */
     /* Both NULL: the queue is rota's alone until the runtime is closed. Else the application uses it as well, and
      * whoever does has the application's lock: rota takes it around each of its calls for the queue. Those are the
-     * submit thread's of the device, and one of its completion thread, when the runtime is closed; no thread that
-     * calls rota, and none of another device, ever takes it. While the application keeps it the device gets no more
+     * submit thread's of the device, the last of them when the runtime is closed; no thread that calls rota, no other
+     * one of rota's, and none of another device, ever takes it. While the application keeps it the device gets no more
      * work. */
     void (*lock)(void *user);
     void (*unlock)(void *user);

@@ -172,6 +172,9 @@ struct rota_exec_device {
      * can. By the thread that calls submit, once the host was told that it goes_on; errors as submit. *out_moved: the
      * device got on with one since the last call. */
     rota_status (*go_on)(rota_exec_device *device, bool *out_moved);
+    /* NULL, or: by the thread that calls submit, when it ends; also of a lost device. It may block as submit does, and
+     * nothing is submitted after it. */
+    void (*submit_ended)(rota_exec_device *device);
     rota_device_info info;
     uint8_t gpu[16];         /* which GPU it is, as its vendor tells them apart; with caps.shares_memory */
     rota_locality locality;  /* threads that serve it are near it, and the host's memory that it works on */

@@ -2,12 +2,12 @@
  * named. Of its objects rota destroys those that it made itself.
  *
  * A queue that is shared. Vulkan wants one thread at a time in calls for a queue; rota's are vkQueueSubmit2 by the
- * device's submit thread, and, when the device is closed, one by its completion thread. Both are under the
- * application's lock and nothing else is: no other lock of rota's is held when it is taken, and none is taken under it,
- * so that there is no circle whatever the application does under it, calls of rota's included, which never wait for
- * either thread without a deadline. A thread of the application's that keeps it keeps the submit thread as a driver
- * does whose vkQueueSubmit2 blocks, and is treated as that is: callers go on, other devices go on, deadlines pass, and
- * close abandons the device. */
+ * device's submit thread, the last of them when that ends, with a fence that the completion thread then waits for,
+ * which is no call for the queue. They are under the application's lock and nothing else is: no other lock of rota's is
+ * held when it is taken, so that there is no circle whatever the application does under it, calls of rota's included,
+ * which never wait for the submit thread without a deadline. A thread of the application's that keeps it keeps the
+ * submit thread as a driver does whose vkQueueSubmit2 blocks, and is treated as that is: callers go on, other devices
+ * go on, deadlines pass, and close abandons the device. */
 #include "exec/vk/vk_application.h"
 #include "exec/vk/vk_device.h"
 #include "exec/vk/vk_semaphore.h"
@@ -146,33 +146,62 @@ void rota_vk_queue_unlock(const rota_vk_real *real) {
 }
 
 /* Behind what is there by now, the application's included: once the driver has come to the fence it is through with
- * rota's (vk_device.c says why that matters). vkQueueWaitIdle would say as much, but has no deadline. */
-static bool settle(rota_vk_device *device, const rota_vk_real *real) {
-    /* Pairs with rota_completer_stop. */
-    if (ra_load_acquire(&device->completer.closing) == ROTA_COMPLETER_STOPS) return false;
+ * rota's (vk_device.c says why that matters). vkQueueWaitIdle would say as much, but has no deadline. Of a device that
+ * was given up, too: it may be at work. */
+static rota_vk_queue_end end_queue(rota_vk_device *device, rota_vk_real *real) {
     rota_vk_queue_lock(real);
-    VkResult result = device->vk.QueueSubmit2(real->queue, 0, NULL, real->settled);
+    /* Gone, not given up; pairs with rota_vk_lose. */
+    const bool is_gone = ra_load_acquire(&device->lost) && !ra_load_acquire(&device->noisy);
+    const VkResult result =
+        is_gone ? VK_ERROR_DEVICE_LOST : device->vk.QueueSubmit2(real->queue, 0, NULL, real->settled);
     rota_vk_queue_unlock(real);
-    while (result == VK_SUCCESS) {
+    if (result == VK_SUCCESS) return ROTA_VK_QUEUE_ENDS;
+    return result == VK_ERROR_DEVICE_LOST ? ROTA_VK_QUEUE_GONE : ROTA_VK_QUEUE_FAILED;
+}
+
+void rota_vk_queues_end(rota_exec_device *base) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    for (uint32_t i = 0; i < device->real_count; i++) {
+        rota_vk_real *real = &device->reals[i];
+        if (real->settled)
+            ra_store_release(&real->shared.end, (uint32_t)end_queue(device, real)); /* with has_settled */
+    }
+}
+
+/* Waits for the fence, up to where close gives up. */
+static bool wait_for_end(rota_vk_device *device, const rota_vk_real *real) {
+    VkResult result = VK_TIMEOUT;
+    while (result == VK_TIMEOUT) {
+        /* Pairs with rota_completer_stop. */
+        if (ra_load_acquire(&device->completer.closing) == ROTA_COMPLETER_STOPS) return false;
         /* What is before the fence may wait for a point that somebody noted after the thread's last look, having seen
          * the runtime open. */
         (void)rota_vk_semaphores_watch(device);
         result = device->vk.WaitForFences(device->handle, 1, &real->settled, VK_TRUE, WAIT_SLICE_NS);
-        if (result != VK_TIMEOUT) break;
-        if (ra_load_acquire(&device->completer.closing) == ROTA_COMPLETER_STOPS) return false; /* as above */
-        result = VK_SUCCESS;
     }
-    return result == VK_SUCCESS || result == VK_ERROR_DEVICE_LOST; /* a device that is gone touches nothing */
+    return result == VK_SUCCESS || result == VK_ERROR_DEVICE_LOST;
+}
+
+/* A submit thread that has not ended by now is in the lock, or in the driver: it may still submit. Where none ever came
+ * to it, as of a device whose open failed, nothing is there. */
+static bool has_settled(rota_vk_device *device, const rota_vk_real *real) {
+    switch ((rota_vk_queue_end)ra_load_acquire(&real->shared.end)) {
+    case ROTA_VK_QUEUE_OPEN:
+        return !ra_load_acquire(&real->shared.is_used);
+    case ROTA_VK_QUEUE_ENDS:
+        return wait_for_end(device, real);
+    case ROTA_VK_QUEUE_GONE:
+        return true;
+    case ROTA_VK_QUEUE_FAILED:
+        break;
+    }
+    return false;
 }
 
 bool rota_vk_queues_settle(rota_vk_device *device) {
     /* Gone, not given up; pairs with rota_vk_lose. */
     if (ra_load_acquire(&device->lost) && !ra_load_acquire(&device->noisy)) return true;
-    for (uint32_t i = 0; i < device->real_count; i++) {
-        const rota_vk_real *real = &device->reals[i];
-        /* Also where nothing was submitted that this thread knows of: the submit thread may be about to, having had
-         * the lock when the device was not lost yet. */
-        if (real->settled && !settle(device, real)) return false;
-    }
+    for (uint32_t i = 0; i < device->real_count; i++)
+        if (device->reals[i].settled && !has_settled(device, &device->reals[i])) return false;
     return true;
 }

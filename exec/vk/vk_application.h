@@ -28,8 +28,10 @@ rota_status rota_vk_application_open(rota_vk_device *device, const rota_vulkan_d
 /* Around each call for a queue: the application's lock, where there is one. */
 void rota_vk_queue_lock(const rota_vk_real *real);
 void rota_vk_queue_unlock(const rota_vk_real *real);
-/* The completion thread's last, when close has told it to end: waits until the driver has done
- * with what it got on queues that are shared. False: close gave up waiting. */
+/* The submit thread's last: behind what is on queues that are shared by then, each has a fence. */
+void rota_vk_queues_end(rota_exec_device *device);
+/* The completion thread's last, when close has told it to end: waits for those, and so until the driver has done
+ * with what it got on queues that are shared. False: close gave up waiting, or the submit thread has not ended. */
 bool rota_vk_queues_settle(rota_vk_device *device);
 
 #endif

@@ -217,8 +217,8 @@ static bool driver_done(rota_vk_device *device, uint64_t deadline_ns) {
         if (result == VK_TIMEOUT) return false;
         /* The last value has been seen, so nothing is left to run, and this waits for the driver's own thread
          * only: Mesa's still uses the semaphores that a batch waited for after it has signalled the batch's
-         * end, and destroying them then is a use after free. A lost device has no such end. What is shared was
-         * settled by the completion thread (rota_vk_queues_settle). */
+         * end, and destroying them then is a use after free. A lost device has no such end. What is shared the
+         * completion thread has seen settled (rota_vk_queues_settle). */
         if (real->given.lock) {
             if (!device->watch.is_settled) return false;
             continue;
@@ -328,6 +328,7 @@ static rota_status open_device(rota_vk_device *device, uint32_t index) {
     device->base.caps.only_touches = device->options.touch;
     device->base.caps.runs_counted = device->base.caps.runs_conditionals = true;
     device->base.go_on = rota_vk_go_on;
+    device->base.submit_ended = rota_vk_queues_end;
     if (device->options.touch) ROTA_TRY(rota_vk_touch_open(device));
     if (device->physical.pci[0]) {
         char folder[128];

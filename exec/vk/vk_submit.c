@@ -100,12 +100,12 @@ static void publish(rota_vk_device *device, rota_vk_real *real) {
 }
 
 /* Whether the device is lost is looked at when the lock is had, however long that took: by then semaphores that are
- * waited for here may be gone, and the completion thread, which settles the queue after the loss, may have done so with
- * the lock: what comes before is settled, and nothing comes after. What that thread is told of is with the driver at
- * once, so that it waits there for nothing that nobody has submitted. */
+ * waited for here may be gone, and close may have given up on this thread. What the completion thread is told of is
+ * with the driver at once, so that it waits there for nothing that nobody has submitted. */
 static VkResult hand_over(rota_vk_device *device, rota_vk_real *real) {
     const rota_vk_gather *gather = &real->submit.gather;
     VkResult result = VK_ERROR_DEVICE_LOST;
+    ra_store_release(&real->shared.is_used, 1); /* before it has the lock: with has_settled */
     rota_vk_queue_lock(real);
     pthread_mutex_lock(&device->going.lock); /* of what is gone on with: rota_vk_instance_destroy */
     if (!ra_load_acquire(&device->lost)) {   /* pairs with rota_vk_lose */

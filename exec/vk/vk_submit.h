@@ -103,6 +103,14 @@ typedef struct rota_vk_real_submit {
     rota_vk_gather gather;
 } rota_vk_real_submit;
 
+/* What became of the fence behind all that a shared queue was given. */
+typedef enum rota_vk_queue_end {
+    ROTA_VK_QUEUE_OPEN, /* the submit thread has not ended */
+    ROTA_VK_QUEUE_ENDS, /* it is on its way */
+    ROTA_VK_QUEUE_GONE, /* the device is, which touches nothing */
+    ROTA_VK_QUEUE_FAILED
+} rota_vk_queue_end;
+
 /* What the submit thread and the completion thread tell each other of it. */
 typedef struct rota_vk_real_shared {
     _Atomic uint64_t submitted; /* flushed, for the completion thread */
@@ -112,6 +120,8 @@ typedef struct rota_vk_real_shared {
     uint64_t ends[ROTA_VK_IN_FLIGHT_MAX];
     _Atomic uint64_t end_published; /* end_head as the completion thread may see it */
     _Atomic uint64_t room_sequence; /* the work whose completion submit sleeps for; 0: none */
+    _Atomic uint32_t is_used;       /* the submit thread was or is about to submit */
+    _Atomic uint32_t end;           /* rota_vk_queue_end, by the submit thread */
 } rota_vk_real_shared;
 
 /* The completion thread's part. */

@@ -200,6 +200,7 @@ void application_close(application *app) {
     assert_int_equal(ra_load_acquire(&app->live), 0);
     assert_int_equal(ra_load_acquire(&app->pieces_live), 0);
     assert_int_equal(ra_load_relaxed(&app->locked_by_caller), 0);
+    assert_int_equal(ra_load_relaxed(&app->locked_by_others), 0);
     must(app->vk.QueueWaitIdle(app->queue)); /* which is still there */
     app->vk.DestroyDevice(app->device, NULL);
     if (app->messenger) app->i.DestroyDebugUtilsMessengerEXT(app->instance, app->messenger, NULL);
@@ -213,6 +214,10 @@ static void lock_queue(void *user) {
     application *app = user;
     (void)ra_fetch_add_relaxed(&app->locked, 1);
     if (pthread_equal(pthread_self(), app->caller)) (void)ra_fetch_add_relaxed(&app->locked_by_caller, 1);
+    /* A submit thread has its process's name, or one of its own; this is the completion thread's. */
+    char name[16] = "";
+    (void)pthread_getname_np(pthread_self(), name, sizeof name);
+    if (strcmp(name, "rota-vk-done") == 0) (void)ra_fetch_add_relaxed(&app->locked_by_others, 1);
     (void)pthread_mutex_lock(&app->lock);
 }
 

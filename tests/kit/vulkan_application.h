@@ -28,7 +28,7 @@ typedef struct application {
     _Atomic uint64_t pieces, pieces_live; /* of device memory that it gave */
     pthread_mutex_t lock;                 /* of the queue */
     pthread_t caller;                     /* who calls rota, and may not be seen with the lock */
-    _Atomic uint32_t locked, locked_by_caller;
+    _Atomic uint32_t locked, locked_by_caller, locked_by_others; /* than submit threads */
     VkDeviceCreateInfo info;
     struct {
         VkDeviceQueueCreateInfo queue;

@@ -166,6 +166,7 @@ static void *submit_thread(void *user) {
     rota_thread_cpus_begin(&device->submitter->cpus);
     rota_owner_take(&device->submitter->owner);
     serve(device->submitter);
+    if (device->exec->submit_ended) device->exec->submit_ended(device->exec);
     rota_owner_leave(&device->submitter->owner);
     rota_thread_cpus_end(&device->submitter->cpus);
     rota_runtime_thread_ends(device->runtime);
