@@ -29,6 +29,11 @@ typedef struct rota_exec_stream_call {
     void (*fn)(struct rota_exec_stream_call *call, bool is_done);
 } rota_exec_stream_call;
 
+/* What keeps a stream of the application's until the host opens it; begins the executor's own struct. */
+typedef struct rota_exec_stream_latch {
+    char unused;
+} rota_exec_stream_latch;
+
 /* Where an instance is. */
 typedef struct rota_exec_stuck {
     uint32_t node;
@@ -50,6 +55,14 @@ typedef struct rota_exec_streams {
     /* Works that submit is given from now on, of all queues, come after what was put on the stream so far, for which
      * the device waits. TIMEOUT: streams that were followed before do not get on, and there is no room for one more. */
     rota_status (*follow)(rota_exec_device *device, void *stream, uint64_t timeout_ns);
+    /* Whether the driver has what submit was given of a queue up to the value, and nothing of it is launched later;
+     * true of a device that is lost. Wait-free. */
+    bool (*is_given)(rota_exec_device *device, uint32_t queue, uint64_t value);
+    /* What is put on the stream from now on waits until the latch is opened, once, or the device closes. UNSUPPORTED:
+     * its streams can't. What opens it depends on nothing that any device's driver is given later. */
+    rota_status (*latch)(rota_exec_device *device, void *stream, rota_exec_stream_latch **out_latch);
+    /* Any thread, also of a device that was lost; lock-free, enters no driver. */
+    void (*open_latch)(rota_exec_device *device, rota_exec_stream_latch *latch);
 } rota_exec_streams;
 
 /* Peers: devices of one executor on different GPUs, whose works wait for one another's and whose copies read one

@@ -135,11 +135,17 @@ ROTA_API rota_status rota_stream_signal(rota_device *device, void *stream, rota_
                                         uint64_t value);
 
 /* What is put on the application's CUDA stream after the call comes after the ticket: the device waits, and the call
- * returns when the ticket's last work has been given to the driver. A ticket that ends elsewhere (work of several
- * devices, bytes that go to the host), or that the driver has not been given within a second, is waited for, as by
- * rota_wait with `timeout_ns`. What was written before is visible to what comes after. A ticket that fails later does
- * so for itself: rota_poll says that, and the stream goes on. `stream` as for rota_stream_signal, whose errors these
- * are, too; also rota_wait's. May block in the driver. */
+ * returns when the drivers of CUDA devices have been given all works that the ticket's end comes after. Where that end
+ * is another device's, or bytes that go to the host, the stream waits for a word in memory that rota's completer
+ * writes, some microseconds after it. What the drivers have not been given within a second, as behind a point that is
+ * not reached, or works that bring their bytes through the host, is waited for, as by rota_wait with `timeout_ns`; so
+ * is an end elsewhere where the GPU's streams do not wait for words
+ * (CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS). What was written before is visible to what comes after. A ticket
+ * that fails later does so for itself, whatever it fails by, a lost device or the runtime's close included: rota_poll
+ * says that, and the stream goes on. A ticket that nothing ends, as a host node of the application's that is never
+ * ended, keeps the stream until close. The stream may come to its wait after the runtime was closed: then 4 KiB of
+ * pinned memory stay in the context. `stream` as for rota_stream_signal, whose errors these are, too; also rota_wait's.
+ * May block in the driver. */
 ROTA_API rota_status rota_stream_wait(rota_device *device, void *stream, rota_ticket ticket,
                                       uint64_t timeout_ns);
 

@@ -318,6 +318,7 @@ static void destroy_in_context(rota_cuda_device *device) {
         rota_cuda_instance_free(device, instance);
     }
     rota_cuda_timelines_free(device);
+    rota_cuda_latches_free(device);
     for (uint32_t i = 0; i < ROTA_CUDA_FOLLOWED; i++)
         if (device->timelines.followed.events[i])
             (void)cu->EventDestroy(device->timelines.followed.events[i]);
@@ -386,6 +387,7 @@ static uint64_t destroy_device(rota_cuda_device *device) {
     pthread_mutex_destroy(&device->stops.lock);
     pthread_mutex_destroy(&device->stops.looks);
     pthread_mutex_destroy(&device->timelines.followed.lock);
+    pthread_mutex_destroy(&device->timelines.latches.lock);
     pthread_mutex_destroy(&device->submit_lock);
     free(device->cache_dir);
     free(device);
@@ -406,6 +408,7 @@ static bool is_settled(rota_cuda_device *device, uint64_t deadline_ns) {
 
 static void cuda_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
     rota_cuda_device *device = (rota_cuda_device *)base;
+    rota_cuda_latches_open_all(device);
     /* Work in flight keeps the driver from freeing anything: every call would wait for it. */
     const bool stopped = rota_completer_stop(&device->completer, deadline_ns) == ROTA_COMPLETER_QUIET;
     /* Pairs with rota_cuda_give_up. */
@@ -471,6 +474,7 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
     pthread_mutex_init(&device->upload.lock, NULL);
     pthread_mutex_init(&device->stops.lock, NULL);
     pthread_mutex_init(&device->timelines.followed.lock, NULL);
+    pthread_mutex_init(&device->timelines.latches.lock, NULL);
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);

@@ -68,6 +68,24 @@ static rota_status come_after(rota_exec_device *base, void *stream, uint32_t que
     return status;
 }
 
+/* The two loads as in come_after. */
+static bool is_given(rota_exec_device *base, uint32_t queue, uint64_t value) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    const rota_cuda_queue *from = &device->queues[queue];
+    if (ra_load_acquire(&device->lost)) return true; /* pairs with rota_cuda_lose */
+    if (ra_load_acquire(&from->published_value) < value) return false;
+    return ra_load_acquire(&from->scripted_head) <= ra_load_acquire(&from->tail);
+}
+
+static rota_status latch(rota_exec_device *base, void *stream, rota_exec_stream_latch **out_latch) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    ROTA_TRY(rota_cuda_enter(device));
+    rota_status status = check_stream(device, stream);
+    if (status == ROTA_OK) status = rota_cuda_latch_close(device, stream, out_latch);
+    rota_cuda_leave(device);
+    return status;
+}
+
 /* ---- Works after streams ---- */
 
 #define ROOM_NAP_NS 50000u
@@ -146,4 +164,9 @@ bool rota_cuda_stream_is_awaited(rota_cuda_device *device, uint64_t followed) {
     return false;
 }
 
-const rota_exec_streams rota_cuda_streams = {.call = call_behind, .wait = come_after, .follow = follow};
+const rota_exec_streams rota_cuda_streams = {.call = call_behind,
+                                             .wait = come_after,
+                                             .follow = follow,
+                                             .is_given = is_given,
+                                             .latch = latch,
+                                             .open_latch = rota_cuda_latch_open};

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include "exec/cuda/cuda_api.h"
+#include "exec/cuda/cuda_latch.h"
 #include "exec/exec.h"
 
 typedef struct rota_cuda_device rota_cuda_device;
@@ -24,6 +25,7 @@ typedef struct rota_cuda_timelines_shared {
     rota_cuda_words *words;    /* NULL: none yet */
     CUstream signal_stream;    /* on which a lost device's timelines are signalled in its place */
     rota_cuda_followed_shared followed;
+    rota_cuda_latches_shared latches; /* cuda_latch.c */
 } rota_cuda_timelines_shared;
 
 rota_status rota_cuda_timeline_create(rota_exec_device *device, int fd, rota_exec_timeline **out_timeline);

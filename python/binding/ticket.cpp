@@ -131,19 +131,18 @@ void bind_ticket(nb::module_ &m) {
              "Waits as `wait` does, and gives the outputs by name, as numpy arrays.")
         .def("wait_inputs", &wait_inputs, "timeout"_a = nb::none(),
              "Waits until the arrays that were given as inputs may be changed.")
-        .def("stream_wait", &stream_wait, "stream"_a, "timeout"_a = nb::none(),
-             nb::sig("def stream_wait(self, stream: object, timeout: float | None = None) -> None"),
-             "Has a CUDA stream of the device's GPU (a handle, 0 being the legacy default stream, or an "
-             "object "
-             "with __cuda_stream__, cuda_stream or ptr) wait for the ticket: what is put on it from now on "
-             "comes "
-             "after. The GPU waits; the call returns when the driver has been given the ticket's last work, "
-             "so "
-             "it waits for what that comes after on the host, and for the ticket's end, up to `timeout`, "
-             "where "
-             "that is the host's (outputs in arrays). Raises what made the ticket fail by then; one that "
-             "fails "
-             "later does so for itself, and the stream goes on.")
+        .def(
+            "stream_wait", &stream_wait, "stream"_a, "timeout"_a = nb::none(),
+            nb::sig("def stream_wait(self, stream: object, timeout: float | None = None) -> None"),
+            "Has a CUDA stream of the device's GPU (a handle, 0 being the legacy default stream, or an "
+            "object "
+            "with __cuda_stream__, cuda_stream or ptr) wait for the ticket: what is put on it from now on "
+            "comes "
+            "after. The GPU waits, also where the ticket has outputs in arrays or is of several devices; the "
+            "call returns when the drivers have been given the ticket's works, so it waits for what those "
+            "come after on the host; what they have not been given within a second it waits for up to "
+            "`timeout`. Raises what made the ticket fail by then; one that fails later does so for itself, "
+            "and the stream goes on.")
         .def(
             "cancel", &cancel,
             "Cancels it: what of it has not begun does not begin, what runs is left to end. If something was "

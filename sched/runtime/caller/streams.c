@@ -13,8 +13,13 @@
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/mailboxes.h"
+#include "sched/runtime/shared/pins.h"
 #include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/progress.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/ticket_state.h"
+#include "sched/runtime/shared/timeline.h"
 #include "sched/submit.h"
 
 /* How long it is looked for that the driver is given a ticket's work: all the time first, then now and then, as where
@@ -82,41 +87,114 @@ static rota_status check_wait(const rota_device *device, rota_ticket ticket) {
     return ROTA_OK;
 }
 
-/* Whether the ticket's end is that of a work of the device's: where others are at work for it, or it ends when
- * something has been delivered to the host, no event on the device is its end. */
+/* ---- Streams after tickets ----
+ *
+ * A ticket's last work comes after all its others, also those of other devices. Where it is the device's own, and
+ * nothing is delivered to the host behind it, the stream waits for its event. Else the completer lets the stream go on
+ * when the ticket has ended, however it did: the stream waits on the GPU for a latch.
+ *
+ * What the stream waits for must depend on nothing that a CUDA driver is given later: a device that follows the stream
+ * (rota_stream_follow) would keep that, and so may the GPU itself, whose channels take the works of several streams one
+ * after the other. So the latch is closed once the driver has all works of devices with streams that the ticket's end
+ * comes after: those of its chain (progress.h), and of what its delivery comes after. Others, of the CPU and Vulkan,
+ * may come later: no stream keeps them. Handed over is before the driver has it, by a thread that is about to give it:
+ * so of each device with streams what was handed over is looked for there. */
+
+/* Whether the ticket's end is that of a work of the device's: where it ends when something has been delivered to the
+ * host, no event on the device is its end. */
 static bool ends_on(const rota_device *device, const rota_cell_view *view) {
     return device->runtime->devices[rota_point_device(view->point)] == device &&
-           !(view->state & (ROTA_CELL_BY_DELIVERY | ROTA_CELL_SPREAD));
+           !(view->state & ROTA_CELL_BY_DELIVERY);
 }
 
-/* BUSY: its last work is not the driver's yet; *out_ends_elsewhere: nor would that do. */
-static rota_status try_wait(rota_device *device, void *stream, rota_ticket ticket, bool *out_ends_elsewhere) {
+/* Whether nothing is left of a device with streams that its submit thread holds back. Of a ticket that is not over;
+ * false also where its submission is just ending. */
+static bool is_all_handed_over(rota_ticket ticket, const rota_cell_view *view, rota_cell *cell) {
+    rota_runtime *runtime = ticket.runtime;
+    rota_progress chain;
+    rota_progress_begin(&chain, runtime);
+    rota_progress_watch_chain(&chain, view->point); /* PASSED: nothing */
+    if (view->state & ROTA_CELL_BY_DELIVERY) {
+        rota_submission *submission =
+            cell ? rota_submission_pin(ra_load_acquire(&cell->submission), view->number) : NULL;
+        if (!submission) return false;
+        rota_progress_watch_points(&chain, submission->delivery.after, submission->delivery.after_count);
+        rota_submission_unpin(runtime, submission);
+    }
+    for (uint32_t i = 0; i < chain.count; i++) {
+        const uint64_t point = chain.watched[i].point;
+        if (runtime->devices[rota_point_device(point)]->exec->vtable->streams &&
+            ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) < rota_point_value(point))
+            return false; /* acquires, else, with hand_over */
+    }
+    return true;
+}
+
+static bool look(const rota_spin *looking, uint64_t until) {
+    if (rota_clock_ns() >= until) return false;
+    if (!rota_spin_yields(looking)) /* rota's threads may need this core */
+        rota_nap_until(rota_deadline_after(HANDOVER_NAP_NS));
+    return true;
+}
+
+/* False: some driver has not been given in time what was handed over by now. */
+static bool is_all_given(rota_runtime *runtime, const rota_spin *looking, uint64_t until) {
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        const rota_device *device = runtime->devices[d];
+        const rota_exec_streams *streams = device->exec->vtable->streams;
+        for (uint32_t q = 0; streams && q < runtime->queue_count; q++) {
+            const uint64_t value = ra_load_acquire(&device->timelines[q].handed_over);
+            while (!streams->is_given(device->exec, q, value))
+                if (!look(looking, until)) return false;
+        }
+    }
+    return true;
+}
+
+static rota_status latch(rota_device *device, void *stream, rota_ticket ticket) {
+    rota_completion *completion = calloc(1, sizeof *completion);
+    if (!completion) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory to watch a ticket");
+    const rota_status status =
+        device->exec->vtable->streams->latch(device->exec, stream, &completion->u.watch.latch);
+    if (status != ROTA_OK) {
+        free(completion);
+        return status;
+    }
+    completion->kind = ROTA_COMPLETION_STREAM;
+    completion->u.watch.ticket = ticket;
+    completion->u.watch.device = device;
+    rota_completer_push(ticket.runtime, completion);
+    return ROTA_OK;
+}
+
+/* BUSY: the drivers were not given all of it yet. */
+static rota_status try_wait(rota_device *device, void *stream, rota_ticket ticket, const rota_spin *looking,
+                            uint64_t until) {
     const rota_status status = rota_ticket_status(ticket);
     if (status != ROTA_BUSY) return status;
     rota_cell_view view;
-    ROTA_TRY(rota_ticket_view(ticket, &view, NULL));
+    rota_cell *cell;
+    ROTA_TRY(rota_ticket_view(ticket, &view, &cell));
     if (view.old || view.point == ROTA_POINT_NONE) return ROTA_BUSY; /* over just now; not sequenced */
-    *out_ends_elsewhere = !ends_on(device, &view);
-    return *out_ends_elsewhere
-               ? ROTA_BUSY
-               : device->exec->vtable->streams->wait(device->exec, stream, rota_point_queue(view.point),
-                                                     rota_point_value(view.point));
+    if (view.point != ROTA_POINT_PASSED && ends_on(device, &view))
+        return device->exec->vtable->streams->wait(device->exec, stream, rota_point_queue(view.point),
+                                                   rota_point_value(view.point));
+    if (!is_all_handed_over(ticket, &view, cell)) return ROTA_BUSY;
+    return is_all_given(ticket.runtime, looking, until) ? latch(device, stream, ticket) : ROTA_BUSY;
 }
 
 rota_status rota_stream_wait(rota_device *device, void *stream, rota_ticket ticket, uint64_t timeout_ns) {
     ROTA_GIVEN(device);
     ROTA_GIVEN(stream);
     ROTA_TRY(check_wait(device, ticket));
-    bool ends_elsewhere = false;
     const rota_spin looking = rota_spin_begin(HANDOVER_NS);
     const uint64_t until = rota_deadline_after(HANDOVER_MOST_NS);
     do {
-        const rota_status status = try_wait(device, stream, ticket, &ends_elsewhere);
+        const rota_status status = try_wait(device, stream, ticket, &looking, until);
+        if (status == ROTA_UNSUPPORTED) break; /* the stream has no latches */
         if (status != ROTA_BUSY) return status;
-        if (ends_elsewhere) break;
-        if (!rota_spin_yields(&looking)) /* rota's threads may need this core */
-            rota_nap_until(rota_deadline_after(HANDOVER_NAP_NS));
-    } while (rota_clock_ns() < until);
+    } while (look(&looking, until));
     return rota_wait(ticket, timeout_ns);
 }
 

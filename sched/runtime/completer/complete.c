@@ -402,6 +402,7 @@ static const completion_row rows[] = {
     [ROTA_COMPLETION_CALLBACK] = {sort_in_watch, sort_in_watch, give_up_watch},
     [ROTA_COMPLETION_EVENTFD] = {sort_in_watch, sort_in_watch, give_up_watch},
     [ROTA_COMPLETION_EXTERNAL] = {sort_in_watch, sort_in_watch, give_up_watch},
+    [ROTA_COMPLETION_STREAM] = {sort_in_watch, sort_in_watch, give_up_watch},
 };
 
 /* ---- Passes ---- */

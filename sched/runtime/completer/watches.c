@@ -1,5 +1,5 @@
-/* What a watch is for: a callback, which has its own thread, an eventfd, or a point of a timeline of the
- * application's. */
+/* What a watch is for: a callback, which has its own thread, an eventfd, a point of a timeline of the application's, or
+ * a stream of the application's, which goes on. */
 #include "sched/runtime/completer/watches.h"
 
 #include <errno.h>
@@ -47,11 +47,20 @@ static void end_external(rota_completion *completion, rota_status status, const 
     free(completion);
 }
 
+/* However the ticket ended: the application asks for that by rota_poll. */
+static void end_stream(rota_completion *completion, rota_status status, const char *message) {
+    (void)status, (void)message;
+    rota_exec_device *exec = completion->u.watch.device->exec; /* there, as in end_external */
+    exec->vtable->streams->open_latch(exec, completion->u.watch.latch);
+    free(completion);
+}
+
 /* By rota_completion_kind; a delivery is no watch. */
 static void (*const ends[])(rota_completion *completion, rota_status status, const char *message) = {
     [ROTA_COMPLETION_CALLBACK] = end_callback,
     [ROTA_COMPLETION_EVENTFD] = end_eventfd,
     [ROTA_COMPLETION_EXTERNAL] = end_external,
+    [ROTA_COMPLETION_STREAM] = end_stream,
 };
 
 void rota_watch_end(rota_completion *completion, rota_status status, const char *message) {

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include "base/stack_upmc.h"
+#include "exec/exec.h"
 #include "sched/runtime.h"
 #include "sched/runtime/shared/released.h"
 
@@ -13,7 +14,8 @@ typedef enum rota_completion_kind {
     ROTA_COMPLETION_DELIVERY,
     ROTA_COMPLETION_CALLBACK,
     ROTA_COMPLETION_EVENTFD,
-    ROTA_COMPLETION_EXTERNAL
+    ROTA_COMPLETION_EXTERNAL,
+    ROTA_COMPLETION_STREAM
 } rota_completion_kind;
 
 typedef struct rota_completion {
@@ -31,6 +33,8 @@ typedef struct rota_completion {
             void *user;
             int eventfd;
             rota_external_point external; /* whose timeline is held */
+            rota_device *device;          /* of a stream of the application's, and what keeps that */
+            rota_exec_stream_latch *latch;
             /* Once it has ended; the message is the completion's, NULL: none. */
             rota_status status;
             char *message;

@@ -1,8 +1,10 @@
-/* A submission comes after what the application has put on streams of its own (rota_stream_signal), on a CUDA device.
- * Skipped where there is none. */
+/* A submission comes after what the application has put on streams of its own (rota_stream_signal), and those after
+ * submissions that end elsewhere (rota_stream_wait), on a CUDA device. Skipped where there is none. */
 #include <stdio.h>
+#include <stdlib.h>
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "exec/smoke_kernel.h"
 #include "sched/runtime/shared/external_timeline.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
@@ -121,6 +123,104 @@ static void after_streams(void **state) {
     close_scene(&s);
 }
 
+enum { PART = 1 << 20 }; /* bytes that go to the host */
+
+/* Copies that take some milliseconds, and then, on `last`, the copy and zeroes added to what goes to the host. */
+static rota_plan *bringing(scene *s, rota_device *last, rota_buffer *zeroes, rota_buffer **out_output) {
+    rota_device *devices[2] = {s->own.device, last};
+    const bool is_alone = last == s->own.device;
+    const uint32_t count = PART / 4;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", PART, out_output));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < COPIES; i++) {
+        assert_ok(rota_record_copy(recorder, s->copy, 0, s->source, 0, BYTES, NULL));
+        assert_ok(rota_record_copy(recorder, s->source, 0, s->copy, 0, BYTES, NULL));
+    }
+    const rota_access accesses[] = {{s->copy, 0, PART, ROTA_READ},
+                                    {zeroes, 0, ROTA_WHOLE, ROTA_READ},
+                                    {*out_output, 0, ROTA_WHOLE, ROTA_WRITE}};
+    assert_ok(rota_record_kernel(recorder,
+                                 &ROTA_KERNEL_NODE(.kernel = &rota_smoke_kernel, .accesses = accesses,
+                                                   .access_count = 3, .params = &count,
+                                                   .placement = {.device_plus_1 = is_alone ? 1 : 2}),
+                                 NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(s->own.runtime, graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = is_alone ? 1 : 2),
+                           &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+static int by_time(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The stream has what the ticket brings to the host, and the caller does not wait for it. */
+static void brings(scene *s, CUstream stream, rota_device *last, const char *what) {
+    enum { ROUNDS_HERE = 20 };
+    rota_buffer *output, *zeroes = test_words(last, "zeroes", PART / 4, 0);
+    rota_args *args;
+    rota_plan *plan = bringing(s, last, zeroes, &output);
+    uint64_t took[ROUNDS_HERE];
+    double whole = 0;
+    uint32_t busy = 0;
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_args_set_output(args, output, s->host, PART));
+    for (uint32_t round = 0; round < ROUNDS_HERE; round++) {
+        rota_ticket ticket;
+        float *words = (float *)(void *)(s->host + PART / 4);
+        const float value = (float)(1000 + round);
+        for (uint32_t i = 0; i < PART / 4; i++) words[i] = value;
+        assert_int_equal(s->cu->MemcpyAsync(s->theirs, (CUdeviceptr)(uintptr_t)words, PART, stream),
+                         CUDA_SUCCESS);
+        assert_int_equal(s->cu->StreamSynchronize(stream), CUDA_SUCCESS);
+        const uint64_t begin = rota_clock_ns();
+        assert_ok(rota_submit_wait(plan, args, 0, &ticket));
+        assert_ok(rota_stream_wait(s->own.device, stream, ticket, 0));
+        took[round] = rota_clock_ns() - begin;
+        busy += rota_poll(ticket) == ROTA_BUSY;
+        assert_int_equal(s->cu->MemcpyAsync(s->from, (CUdeviceptr)(uintptr_t)s->host, PART, stream),
+                         CUDA_SUCCESS);
+        assert_int_equal(s->cu->MemcpyAsync((CUdeviceptr)(uintptr_t)words, s->from, PART, stream),
+                         CUDA_SUCCESS);
+        assert_int_equal(s->cu->StreamSynchronize(stream), CUDA_SUCCESS);
+        whole += (double)(rota_clock_ns() - begin);
+        for (uint32_t i = 0; i < PART / 4; i++) assert_true(words[i] >= value && words[i] <= value);
+        assert_ok(rota_wait(ticket, 0));
+    }
+    qsort(took, ROUNDS_HERE, sizeof *took, by_time);
+    const uint64_t median = took[ROUNDS_HERE / 2];
+    printf("%s: a call after %.3f ms (%.3f to %.3f), all of it after %.3f; %u of %u not over then\n", what,
+           (double)median * 1e-6, (double)took[0] * 1e-6, (double)took[ROUNDS_HERE - 1] * 1e-6,
+           whole / ROUNDS_HERE * 1e-6, busy, ROUNDS_HERE);
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_buffer_release(zeroes);
+    assert_true(busy > ROUNDS_HERE / 2 || last != s->own.device);
+}
+
+static void before_streams(void **state) {
+    (void)state;
+    scene s;
+    if (!open_scene(&s)) skip();
+    CUstream stream;
+    rota_device *cpu, *second;
+    assert_ok(rota_device_open(s.own.runtime, "cpu", &cpu));
+    assert_int_equal(s.cu->StreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    brings(&s, stream, s.own.device, "a ticket with bytes to the host");
+    brings(&s, stream, cpu, "a ticket of the GPU and the CPU");
+    if (rota_device_open(s.own.runtime, "cuda:1", &second) == ROTA_OK)
+        brings(&s, stream, second, "a ticket of two GPUs");
+    assert_int_equal(s.cu->StreamDestroy(stream), CUDA_SUCCESS);
+    close_scene(&s);
+}
+
 static const char faulting[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry fault()\n{\n\ttrap;\n}\n";
 
@@ -168,7 +268,8 @@ static void after_a_fault(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(after_streams), cmocka_unit_test(after_a_fault)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(after_streams), cmocka_unit_test(before_streams),
+                                       cmocka_unit_test(after_a_fault)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else

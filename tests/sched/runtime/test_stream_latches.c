@@ -1,0 +1,464 @@
+/* A stream of the application's after tickets that end elsewhere (rota_stream_wait): of other devices, or with bytes
+ * that go to the host. The stream waits on the GPU, and the caller does not; however the ticket ends, the stream goes
+ * on. Over the stand-in for the CUDA driver. */
+#include "tests/kit/runtime_support.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "sched/runtime/shared/devices.h"
+#include "sched/runtime/shared/loss.h"
+#include "tests/exec/cuda/cuda_stub.h"
+#include "tests/kit/nap.h"
+
+#ifdef ROTA_HAVE_CUDA
+enum { WORDS = 256, BYTES = 4 * WORDS };
+#define PATIENCE_NS 20000000000u
+#define MOMENT_NS 20000000u
+
+/* A stream of the application's on the first GPU, which copies `from` into `theirs` behind what it waits for. */
+typedef struct scene {
+    const rota_cuda_api *cu;
+    rota_runtime *runtime;
+    rota_device *gpus[2], *cpu;
+    CUcontext context;
+    CUstream stream;
+    CUdeviceptr theirs, from;
+    bool is_short; /* nobody looks what is left in the driver */
+} scene;
+
+static void open_scene(scene *s) {
+    *s = (scene){0};
+    cuda_stub_start(5, 2);
+    cuda_stub_gpus_apart();
+    s->cu = cuda_stub_api();
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_NS), &s->runtime));
+    assert_ok(rota_device_open(s->runtime, "cuda:0", &s->gpus[0]));
+    assert_ok(rota_device_open(s->runtime, "cuda:1", &s->gpus[1]));
+    assert_ok(rota_device_open(s->runtime, "cpu", &s->cpu));
+    assert_int_equal(s->cu->DevicePrimaryCtxRetain(&s->context, 0), CUDA_SUCCESS);
+    assert_int_equal(s->cu->CtxPushCurrent(s->context), CUDA_SUCCESS);
+    assert_int_equal(s->cu->MemAlloc(&s->theirs, BYTES), CUDA_SUCCESS);
+    assert_int_equal(s->cu->MemAlloc(&s->from, BYTES), CUDA_SUCCESS);
+    assert_int_equal(s->cu->StreamCreate(&s->stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    memset((void *)(uintptr_t)s->theirs, 0, BYTES); /* the stand-in's memory is the host's */
+}
+
+static void close_runtime(scene *s) {
+    CUcontext before;
+    assert_int_equal(s->cu->CtxPopCurrent(&before), CUDA_SUCCESS);
+    const rota_status status = rota_runtime_close(s->runtime, s->is_short ? 50000000u : 0);
+    assert_int_equal(status, s->is_short ? ROTA_TIMEOUT : ROTA_OK);
+    assert_int_equal(s->cu->CtxPushCurrent(s->context), CUDA_SUCCESS);
+}
+
+static void close_driver(scene *s) {
+    CUcontext before;
+    assert_int_equal(s->cu->StreamSynchronize(s->stream), CUDA_SUCCESS);
+    assert_int_equal(s->cu->StreamDestroy(s->stream), CUDA_SUCCESS);
+    assert_int_equal(s->cu->MemFree(s->theirs), CUDA_SUCCESS);
+    assert_int_equal(s->cu->MemFree(s->from), CUDA_SUCCESS);
+    assert_int_equal(s->cu->CtxPopCurrent(&before), CUDA_SUCCESS);
+    assert_int_equal(s->cu->DevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+    char text[256];
+    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
+    if (!s->is_short && cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
+    cuda_stub_stop();
+}
+
+static void close_scene(scene *s) {
+    close_runtime(s);
+    close_driver(s);
+}
+
+/* The stream's next copy, which is seen in `theirs`. */
+static void copy_on_stream(scene *s, CUdeviceptr from) {
+    assert_int_equal(s->cu->MemcpyAsync(s->theirs, from, BYTES, s->stream), CUDA_SUCCESS);
+}
+
+static uint32_t theirs(const scene *s) {
+    return __atomic_load_n((const uint32_t *)(uintptr_t)s->theirs, __ATOMIC_ACQUIRE);
+}
+
+static void expect_theirs(scene *s, uint32_t value) {
+    assert_int_equal(s->cu->StreamSynchronize(s->stream), CUDA_SUCCESS);
+    const uint32_t *words = (const uint32_t *)(uintptr_t)s->theirs;
+    for (uint32_t i = 0; i < WORDS; i++) assert_int_equal(words[i], value);
+}
+
+static rota_plan *copying(rota_device *device, rota_buffer *to, rota_buffer *from) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_copy(recorder, to, 0, from, 0, BYTES, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+/* A plan of the device's that brings `x` to the host. */
+typedef struct bringing {
+    rota_buffer *x, *out;
+    rota_plan *plan;
+    rota_args *args;
+} bringing;
+
+static bringing bringing_make(rota_device *device, void *to) {
+    bringing b = {.x = test_words(device, "x", WORDS, 0)};
+    rota_graph *graph;
+    rota_recorder *recorder;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", BYTES, &b.out));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_copy(recorder, b.out, 0, b.x, 0, BYTES, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &b.plan));
+    rota_graph_release(graph);
+    assert_ok(rota_args_create(b.plan, &b.args));
+    assert_ok(rota_args_set_output(b.args, b.out, to, BYTES));
+    return b;
+}
+
+static rota_ticket bring(const bringing *b, rota_device *device, uint32_t value) {
+    uint32_t words[WORDS];
+    rota_ticket ticket;
+    for (uint32_t i = 0; i < WORDS; i++) words[i] = value;
+    assert_ok(rota_buffer_write(b->x, device, 0, words, sizeof words, NULL));
+    assert_ok(rota_submit_wait(b->plan, b->args, 0, &ticket));
+    return ticket;
+}
+
+static void bringing_release(bringing *b) {
+    rota_args_release(b->args);
+    rota_plan_release(b->plan);
+    rota_buffer_release(b->x);
+}
+
+/* What a plan brings to the host the stream has, and nobody waits for it. More rounds than a page has latches. */
+static void after_outputs(void **state) {
+    (void)state;
+    scene s;
+    open_scene(&s);
+    bringing b = bringing_make(s.gpus[0], (void *)(uintptr_t)s.from);
+    for (uint32_t round = 1; round <= 200; round++) {
+        const bool is_paused = round % 20 == 1;
+        if (is_paused) cuda_stub_pause(true);
+        const rota_ticket ticket = bring(&b, s.gpus[0], round);
+        assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+        copy_on_stream(&s, s.from);
+        if (is_paused) {
+            assert_status(rota_poll(ticket), ROTA_BUSY);
+            cuda_stub_pause(false);
+        }
+        expect_theirs(&s, round);
+        assert_ok(rota_wait(ticket, 0));
+        assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0)); /* it is over */
+    }
+    bringing_release(&b);
+    close_scene(&s);
+}
+
+/* A ticket of another device, of several, or of the host's write: the gate is the CPU's, which holds all of them. */
+static void after_other_devices(void **state) {
+    (void)state;
+    scene s;
+    open_scene(&s);
+    uint32_t *from = (uint32_t *)(uintptr_t)s.from;
+    rota_buffer *x = test_words(s.cpu, "x", WORDS, 5);
+    rota_plan *gate = test_plan_1(s.cpu, "gate", &test_gate, x, ROTA_READWRITE);
+    static uint32_t out[WORDS];
+    bringing b = bringing_make(s.gpus[0], out);
+    for (uint32_t round = 1; round <= 10; round++) {
+        rota_ticket ticket;
+        test_gate_open(false);
+        for (uint32_t i = 0; i < WORDS; i++) from[i] = round;
+        assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+        test_gates_running(1);
+        const uint64_t began = rota_clock_ns();
+        assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+        assert_true(rota_clock_ns() - began < 500000000u);
+        copy_on_stream(&s, s.from);
+        /* The device goes on with works that do not follow the stream. */
+        const rota_ticket beside = bring(&b, s.gpus[0], round);
+        assert_ok(rota_wait(beside, 0));
+        assert_int_equal(out[0], round);
+        test_nap_ns(MOMENT_NS);
+        assert_int_equal(theirs(&s), round - 1);
+        assert_status(rota_poll(ticket), ROTA_BUSY);
+        test_gate_open(true);
+        expect_theirs(&s, round);
+        assert_ok(rota_wait(ticket, 0));
+    }
+    bringing_release(&b);
+    rota_plan_release(gate);
+    rota_buffer_release(x);
+    close_scene(&s);
+}
+
+/* The CPU's work comes after the GPU's, and is held back by its thread until that is over: it keeps no stream, and so
+ * the stream's wait does not keep the caller. The same for one that is held by a point of the application's. */
+static void after_works_to_come(void **state) {
+    (void)state;
+    scene s;
+    open_scene(&s);
+    uint32_t *from = (uint32_t *)(uintptr_t)s.from;
+    rota_external_timeline *timeline;
+    assert_ok(rota_external_timeline_create(s.runtime, "later", &timeline));
+    rota_buffer *x = test_words(s.cpu, "x", WORDS, 5), *y = test_words(s.gpus[0], "y", WORDS, 7);
+    rota_plan *copy = copying(s.gpus[0], x, y);
+    rota_plan *increment = test_plan_1(s.cpu, "increment", &test_increment, x, ROTA_READWRITE);
+    for (uint32_t round = 1; round <= 10; round++) {
+        const rota_external_point point = {timeline, round};
+        const bool is_held = round % 2;
+        rota_ticket ticket;
+        for (uint32_t i = 0; i < WORDS; i++) from[i] = round;
+        if (!is_held) cuda_stub_pause(true);
+        if (!is_held) assert_ok(rota_submit_wait(copy, NULL, 0, &ticket));
+        assert_ok(rota_submit_with(increment, &ROTA_SUBMIT_OPTIONS(.after = &point, .after_count = is_held),
+                                   &ticket));
+        assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, MOMENT_NS));
+        copy_on_stream(&s, s.from);
+        test_nap_ns(MOMENT_NS);
+        assert_status(rota_poll(ticket), ROTA_BUSY);
+        assert_int_equal(theirs(&s), round - 1);
+        if (!is_held) cuda_stub_pause(false);
+        if (is_held) assert_ok(rota_external_timeline_signal(timeline, round));
+        expect_theirs(&s, round);
+        assert_ok(rota_wait(ticket, 0));
+        test_expect_words(x, WORDS, is_held && round == 1 ? 6 : is_held ? 9 : 8);
+    }
+    rota_external_timeline_release(timeline);
+    rota_plan_release(increment);
+    rota_plan_release(copy);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    close_scene(&s);
+}
+
+/* A device of the ticket's is lost: the stream goes on, and the ticket says why it failed. */
+static void after_a_loss(void **state) {
+    (void)state;
+    scene s;
+    open_scene(&s);
+    uint32_t *from = (uint32_t *)(uintptr_t)s.from;
+    static uint32_t out[WORDS];
+    bringing b = bringing_make(s.gpus[1], out);
+    for (uint32_t i = 0; i < WORDS; i++) from[i] = 9;
+    assert_ok(rota_wait(bring(&b, s.gpus[1], 1), 0));
+    cuda_stub_pause(true);
+    const rota_ticket ticket = bring(&b, s.gpus[1], 2);
+    assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+    copy_on_stream(&s, s.from);
+    assert_status(rota_poll(ticket), ROTA_BUSY);
+    cuda_stub_lose(1);
+    rota_device_set_lost(s.gpus[1], "given up by the test");
+    cuda_stub_pause(false);
+    expect_theirs(&s, 9);
+    assert_status(rota_wait(ticket, 0), ROTA_DEVICE_LOST);
+    bringing_release(&b);
+    s.is_short = true;
+    CUcontext before;
+    assert_int_equal(s.cu->CtxPopCurrent(&before), CUDA_SUCCESS);
+    (void)rota_runtime_close(s.runtime, 0);
+    assert_int_equal(s.cu->CtxPushCurrent(s.context), CUDA_SUCCESS);
+    close_driver(&s);
+}
+
+/* The runtime closes, and the ticket has not ended: the stream is not kept for it. */
+static void after_close(void **state) {
+    (void)state;
+    scene s;
+    open_scene(&s);
+    uint32_t *from = (uint32_t *)(uintptr_t)s.from;
+    rota_buffer *x = test_words(s.cpu, "x", WORDS, 5);
+    rota_plan *gate = test_plan_1(s.cpu, "gate", &test_gate, x, ROTA_READWRITE);
+    rota_ticket ticket;
+    test_gate_open(false);
+    for (uint32_t i = 0; i < WORDS; i++) from[i] = 3;
+    assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+    test_gates_running(1);
+    assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+    copy_on_stream(&s, s.from);
+    s.is_short = true;
+    close_runtime(&s);
+    expect_theirs(&s, 3);
+    rota_plan_release(gate);
+    rota_buffer_release(x);
+    test_gate_open(true);
+    close_driver(&s);
+}
+
+static _Atomic uint32_t may_go;
+
+static bool goes(void *user) {
+    (void)user;
+    return ra_load_acquire(&may_go);
+}
+
+/* The ticket has ended, and the stream is not there yet, when the runtime closes: what it will look at stays. */
+static void looked_at_later(void **state) {
+    (void)state;
+    scene s;
+    open_scene(&s);
+    uint32_t *from = (uint32_t *)(uintptr_t)s.from;
+    rota_buffer *x = test_words(s.cpu, "x", WORDS, 5);
+    rota_plan *gate = test_plan_1(s.cpu, "gate", &test_gate, x, ROTA_READWRITE);
+    ra_store_release(&may_go, 0);
+    cuda_stub_hold(s.stream, goes, NULL);
+    for (uint32_t round = 0; round < 10; round++) { /* none of the words serves twice meanwhile */
+        rota_ticket ticket;
+        test_gate_open(false);
+        assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+        assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+        test_gate_open(true);
+        assert_ok(rota_wait(ticket, 0));
+    }
+    for (uint32_t i = 0; i < WORDS; i++) from[i] = 4;
+    copy_on_stream(&s, s.from);
+    rota_plan_release(gate);
+    rota_buffer_release(x);
+    close_runtime(&s);
+    ra_store_release(&may_go, 1);
+    expect_theirs(&s, 4);
+    s.is_short = true; /* a page is left in the context */
+    close_driver(&s);
+}
+
+/* What the drivers are not given is waited for on the host, and what streams can't wait for. */
+static void on_the_host(void **state) {
+    (void)state;
+    scene s;
+    open_scene(&s);
+    rota_external_timeline *timeline;
+    assert_ok(rota_external_timeline_create(s.runtime, "never", &timeline));
+    const rota_external_point point = {timeline, 1};
+    rota_buffer *x = test_words(s.cpu, "x", WORDS, 5);
+    rota_plan *gate = test_plan_1(s.cpu, "gate", &test_gate, x, ROTA_READWRITE);
+    rota_ticket held, ticket;
+    /* A driver that fails in it: nobody is kept, and the next is as the first. */
+    const char *const calls[] = {"MemHostAlloc", "EventCreate", "StreamWaitValue64", "EventRecord"};
+    for (uint32_t i = 0; i < 4; i++) {
+        test_gate_open(false);
+        assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+        test_gates_running(1);
+        cuda_stub_fail(calls[i], 0, CUDA_ERROR_OUT_OF_MEMORY);
+        assert_status(rota_stream_wait(s.gpus[0], s.stream, ticket, 0), ROTA_OUT_OF_MEMORY);
+        assert_int_equal(s.cu->StreamSynchronize(s.stream), CUDA_SUCCESS);
+        assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+        test_gate_open(true);
+        assert_int_equal(s.cu->StreamSynchronize(s.stream), CUDA_SUCCESS);
+        assert_ok(rota_wait(ticket, 0));
+    }
+    rota_buffer *y = test_words(s.gpus[1], "y", WORDS, 7);
+    rota_plan *copy = copying(s.gpus[1], x, y);
+    test_gate_open(true);
+    assert_ok(rota_submit_with(copy, &ROTA_SUBMIT_OPTIONS(.after = &point, .after_count = 1), &held));
+    assert_status(rota_stream_wait(s.gpus[0], s.stream, held, MOMENT_NS), ROTA_TIMEOUT);
+    assert_ok(rota_submit_wait(gate, NULL, 0, &ticket)); /* comes after it, though on the CPU alone */
+    assert_status(rota_stream_wait(s.gpus[0], s.stream, ticket, MOMENT_NS), ROTA_TIMEOUT);
+    assert_ok(rota_external_timeline_signal(timeline, 1));
+    assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+    assert_ok(rota_wait(ticket, 0));
+    assert_ok(rota_wait(held, 0));
+    rota_plan_release(copy);
+    rota_buffer_release(y);
+    cuda_stub_lack(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+    assert_status(rota_stream_wait(s.gpus[0], s.stream, ticket, MOMENT_NS), ROTA_TIMEOUT);
+    test_gate_open(true);
+    assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+    assert_ok(rota_poll(ticket));
+    cuda_stub_lack(0);
+    rota_external_timeline_release(timeline);
+    rota_plan_release(gate);
+    rota_buffer_release(x);
+    close_scene(&s);
+}
+
+/* The device follows the stream, which waits for a ticket that ends on the host: all of it was given before. */
+static void follows(void **state) {
+    (void)state;
+    scene s;
+    open_scene(&s);
+    bringing b = bringing_make(s.gpus[0], (void *)(uintptr_t)s.from);
+    rota_ticket ticket;
+    for (uint32_t round = 1; round <= 100; round++) {
+        ticket = bring(&b, s.gpus[0], round);
+        assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+        copy_on_stream(&s, s.from);
+        assert_ok(rota_stream_follow(s.gpus[0], s.stream));
+    }
+    assert_ok(rota_wait(ticket, 0));
+    expect_theirs(&s, 100);
+    bringing_release(&b);
+    close_scene(&s);
+}
+
+typedef struct thread_of {
+    scene *s;
+    pthread_t thread;
+    CUstream stream;
+    uint32_t index;
+} thread_of;
+
+/* Each with a stream and tickets of its own, on either GPU and the CPU. */
+static void *wait_often(void *user) {
+    thread_of *own = user;
+    scene *s = own->s;
+    rota_device *device = own->index == 2 ? s->cpu : s->gpus[own->index];
+    uint32_t out[WORDS];
+    bringing b = bringing_make(device, out);
+    for (uint32_t round = 0; round < 100; round++) {
+        const rota_ticket ticket = bring(&b, device, round);
+        assert_ok(rota_stream_wait(s->gpus[0], own->stream, ticket, 0));
+        if (round % 10 == 9) assert_ok(rota_wait(ticket, 0));
+    }
+    test_expect_words(b.x, WORDS, 99);
+    bringing_release(&b);
+    return NULL;
+}
+
+static void at_once(void **state) {
+    (void)state;
+    enum { THREADS = 3 };
+    scene s;
+    open_scene(&s);
+    thread_of threads[THREADS];
+    for (uint32_t i = 0; i < THREADS; i++) {
+        threads[i] = (thread_of){.s = &s, .index = i};
+        assert_int_equal(s.cu->StreamCreate(&threads[i].stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+        assert_int_equal(pthread_create(&threads[i].thread, NULL, wait_often, &threads[i]), 0);
+    }
+    for (uint32_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i].thread, NULL), 0);
+        assert_int_equal(s.cu->StreamSynchronize(threads[i].stream), CUDA_SUCCESS);
+        assert_int_equal(s.cu->StreamDestroy(threads[i].stream), CUDA_SUCCESS);
+    }
+    close_scene(&s);
+}
+#endif
+
+int main(void) {
+#ifdef ROTA_HAVE_CUDA
+    const struct CMUnitTest tests[] = {cmocka_unit_test(after_outputs),
+                                       cmocka_unit_test(after_other_devices),
+                                       cmocka_unit_test(after_works_to_come),
+                                       cmocka_unit_test(after_a_loss),
+                                       cmocka_unit_test(after_close),
+                                       cmocka_unit_test(looked_at_later),
+                                       cmocka_unit_test(on_the_host),
+                                       cmocka_unit_test(follows),
+                                       cmocka_unit_test(at_once)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+#else
+    return 77;
+#endif
+}
