@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from .._rota import Device, Tensor
 from ..errors import NodeFailed, Unsupported
-from .devices import CPU, adopted, can_be_adopted, range_of, words_of
+from .devices import CPU, adopted, can_be_adopted, known_for_a_call, range_of, words_of
 from .fixed import FixedSegment, current, lent_at, not_capturable
 from .kernels import copy_all
 from .lower import LOWERED
@@ -142,14 +142,20 @@ class Piece:
         self.fitting: list[Fit] = []  # the one that was used last first
         self.parts: list[Any] | None = None  # in its place, where one of its ops can't be captured
 
-    def segment(self, values: Sequence[Any]) -> Segment | None:
-        """The plan for inputs like these; none: there is none."""
+    def segment(self, values: Sequence[Any], known: list[Any]) -> Segment | None:
+        """The plan for inputs like these; none: there is none. `known` gets what must live as long as the call."""
         device = self.program.device(CPU)
         shared = device.are_shared([range_of(value) if isinstance(value, torch.Tensor) else (0, 0) for value in values])
         for i, value in enumerate(values):
-            # What lives as long as a model is read where it lies; the rest is copied, for it changes from call to call.
-            if not shared[i] and isinstance(value, torch.nn.Parameter):
+            # What is read where it lies: what lives as long as a model is known from now on, large inputs for the call.
+            if shared[i] or not isinstance(value, torch.Tensor):
+                continue
+            if isinstance(value, torch.nn.Parameter):
                 shared[i] = adopted(value) is not None
+            elif is_plain(value, [CPU]):
+                array = known_for_a_call(value)
+                shared[i] = array is not None
+                known.append(array)
         key = (device, *shared, *map(signature_of, values))
 
         def make() -> Segment:
@@ -242,7 +248,8 @@ class Piece:
     def replay(self, values: Sequence[Any]) -> list[Any] | None:
         """What the plan for such values gives; none: there is none."""
         if not self.program.is_fixed:
-            segment = self.segment(values)
+            known: list[Any] = []
+            segment = self.segment(values, known)
             return None if segment is None else segment.run(values)
         # Where somebody still has what the last call of the one lent, the other's results are copied.
         for lends in (True, False):
