@@ -38,13 +38,27 @@ typedef enum rota_collective_kind {
         ROTA_COLLECTIVE_KIND_COUNT
 } rota_collective_kind;
 
+/* How many collectives of another communicator this rank has submitted before a collective: ranks that are of both must
+ * have as many. */
+enum { ROTA_COLLECTIVE_ORDERS = 16, ROTA_COLLECTIVE_ORDER_NAME = 24 };
+typedef struct rota_collective_order {
+    uint64_t communicator; /* its identity, the same on all of its ranks */
+    uint64_t before;
+    char name[ROTA_COLLECTIVE_ORDER_NAME]; /* the communicator's, cut */
+} rota_collective_order;
+
+struct rota_collective;
 /* Where a collective of all ranks was recorded, by which those of one name and size are told apart. */
 typedef struct rota_collective_position {
     const char *graph, *lane; /* borrowed until it is over; NULL: "" */
-    uint32_t
-        graph_number;    /* of the graph among those of its name that have collectives of the communicator */
-    uint32_t index;      /* among the lane's on it, from 1; 0: not recorded */
-    uint32_t list_count; /* how many the lane has */
+    uint32_t index;           /* among the lane's on it, from 1; 0: not recorded */
+    uint32_t list_count;      /* how many the lane has */
+    /* Of the graph's collectives on it, from this one on: how many, and a digest of what is compared of them; and how
+     * the next one is found, by `node`. NULL: none is known. */
+    uint32_t rest_count;
+    uint64_t rest;
+    const void *node;
+    bool (*next)(const void *node, struct rota_collective *out);
 } rota_collective_position;
 
 typedef struct rota_collective {
@@ -58,6 +72,8 @@ typedef struct rota_collective {
     bool on_device;   /* input and output are a device's, whose library carries it out once the ranks agree */
     const char *name; /* of the node; borrowed until it is over */
     rota_collective_position position;
+    const rota_collective_order *orders; /* of other communicators; borrowed while it is posted */
+    uint32_t order_count;                /* ROTA_COLLECTIVE_ORDERS at the most */
 } rota_collective;
 
 const char *rota_collective_kind_text(rota_collective_kind kind);

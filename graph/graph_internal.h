@@ -31,6 +31,11 @@ typedef struct rota_host_on_device {
     /* Of the device, by the number of such operands less one: what writes those words, its operand 0; and what touches
      * nothing, with the word of 4 bytes as its operand 0. */
     const rota_kernel *tells, *ends;
+    /* NULL, or of all such nodes of a graph that a plan is made of, in the order of their records (`users`): that
+     * order, as any of its plans is compiled, by any thread; and of each, that a replay with it has its turn in the
+     * runtime's one order: by the sequencer, replay by replay, nodes as they were recorded. Neither waits. */
+    void (*arranged)(void *const *users, uint32_t count);
+    void (*submitted)(void *user);
 } rota_host_on_device;
 
 typedef enum rota_node_kind {

@@ -8,10 +8,10 @@
  * differs.
  *
  * The order is that of the collectives of all communicators together, in which all ranks that share any of them record
- * and submit. Submissions of different communicators in different orders pass one another while few are under way, but
- * there is no promise: inside a graph any node may have to wait for one recorded before it, and with many chains of
- * submissions under way some wait for others. Ranks that come to wait for each other in a circle are told so by the
- * timeout.
+ * and submit, whatever plans they are in. Where two ranks that share two communicators have other orders of those, both
+ * communicators end on all of their ranks, soon, with a sentence that names the collective and says how many of the
+ * other communicator each rank had submitted before it; also where the two wait for each other by it. A communicator of
+ * own_order is compared with no other.
  *
  * Collectives are nodes of the CPU device: a plan for a GPU brings what they read to the host and back. Where the
  * communicator has the plan's CUDA device (rota_communicator_options.devices) the bytes stay there, and NCCL has them;
@@ -57,6 +57,10 @@ typedef struct rota_communicator_options {
     /* NULL, or a pointer to an MPI_Comm of the application's, which has initialised MPI: its ranks are these. It is
      * duplicated, so all of its ranks call this, and the application finalises MPI when it has closed this. */
     const void *mpi_communicator;
+    /* Its collectives are in an order of their own: that of the others on its ranks is not compared with it. For those
+     * whose submissions come from threads of their own, in any order beside others'; that no rank waits in a circle is
+     * the application's to see to then, or the timeout's. Splits have it, too. */
+    bool own_order;
 } rota_communicator_options;
 #define ROTA_COMMUNICATOR_OPTIONS(...) ROTA_SIZED(rota_communicator_options, __VA_ARGS__)
 

@@ -27,15 +27,31 @@ static void announce_position(const rota_collective_position *position, rota_ann
     (void)snprintf(out->lane, sizeof out->lane, "%s", position->lane ? position->lane : "");
     out->index = position->index;
     out->list_count = position->list_count;
+    out->rest = position->rest;
+    out->rest_count = position->rest_count;
 }
 
 void rota_announce(const rota_collective *collective, uint64_t number, rota_announcement *out) {
     announce_itself(collective, number, out);
     /* What two ranks say to each other they may record anywhere. */
     if (!rota_collective_is_of_two(collective->kind)) announce_position(&collective->position, out);
+    out->order_count = collective->order_count;
+    if (out->order_count) memcpy(out->orders, collective->orders, out->order_count * sizeof *out->orders);
+}
+
+void rota_announce_end(const char *graph, uint64_t number, rota_announcement *out) {
+    memset(out, 0, sizeof *out);
+    out->is_end = 1;
+    out->number = number;
+    (void)snprintf(out->graph, sizeof out->graph, "%s", graph ? graph : "");
 }
 
 void rota_announcement_describe(const rota_announcement *a, char *out_text, size_t capacity) {
+    if (a->is_end) {
+        (void)snprintf(out_text, capacity, "the end of graph '%.*s', without a collective %llu",
+                       ROTA_ANNOUNCED_GRAPH - 1, a->graph, (unsigned long long)a->number);
+        return;
+    }
     (void)snprintf(out_text, capacity, "%s '%.*s' (%s %llu)",
                    rota_collective_kind_text((rota_collective_kind)a->kind), ROTA_ANNOUNCED_NAME - 1, a->name,
                    rota_collective_is_of_two((rota_collective_kind)a->kind) ? "message" : "collective",
@@ -48,6 +64,10 @@ static void describe_whole(const rota_announcement *a, char *out_text, size_t ca
     const char *by = a->on_device ? ", on a device" : "";
     rota_announcement_describe(a, name, sizeof name);
     const bool reduces = rota_collective_reduces((rota_collective_kind)a->kind);
+    if (a->is_end) {
+        (void)snprintf(out_text, capacity, "%s", name);
+        return;
+    }
     if (a->kind != ROTA_COLLECTIVE_BARRIER)
         (void)snprintf(what, sizeof what, " of %llu %s%s%s", (unsigned long long)a->count,
                        rota_collective_type_text((rota_collective_type)a->type), reduces ? ", by " : "",
@@ -65,9 +85,10 @@ static void describe_whole(const rota_announcement *a, char *out_text, size_t ca
 /* A lane that has more than the other one's is found at the last one that both have: all before are compared by
  * themselves, so that the first which differs is named. */
 static bool are_alike(const rota_announcement *a, const rota_announcement *b) {
-    rota_announcement other = *b;
-    if (a->index < a->list_count && b->index < b->list_count) other.list_count = a->list_count;
-    return memcmp(a, &other, sizeof other) == 0;
+    const bool are_before_the_end = a->index < a->list_count && b->index < b->list_count;
+    return memcmp(a, b, offsetof(rota_announcement, list_count)) == 0 &&
+           (are_before_the_end || a->list_count == b->list_count) && a->on_device == b->on_device &&
+           a->is_end == b->is_end;
 }
 
 /* A send and the receive that it is for; their nodes have names of their own. */

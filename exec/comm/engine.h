@@ -42,6 +42,7 @@ struct rota_engine {
     /* Ranks come to the end together: what was sent can't be taken back, and has to be taken before (drain.c). Else a
      * message that was cancelled is over. */
     bool is_ended_together;
+    uint64_t id; /* the same on all ranks, and no other engine's; 0: they have agreed on none */
 };
 
 #endif

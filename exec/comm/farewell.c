@@ -33,6 +33,7 @@ static void take_back(rota_messages *m) {
     for (uint32_t i = 0; i < m->base.size; i++)
         if (m->outs[i] && engine->vtable->cancel(engine, m->outs[i])) m->counts[i].sent--;
     cancel_all(m, m->ins);
+    cancel_all(m, m->expected);
 }
 
 /* The message of two that this rank has begun with i and a library carries, or is to when both have come to it; 0:
@@ -235,6 +236,7 @@ static bool are_all_over(rota_messages *m, rota_engine_request **requests) {
 /* All that this rank sent, or took in a collective. */
 static bool is_sent(rota_messages *m) {
     bool are_over = are_all_over(m, m->ins);
+    are_over = are_all_over(m, m->expected) && are_over;
     are_over = are_all_over(m, m->outs) && are_over;
     return are_all_over(m, m->end.says) && are_over;
 }
@@ -249,6 +251,7 @@ static void begin_to_close(rota_messages *m) {
     char cause[ROTA_MESSAGES_CAUSE];
     (void)snprintf(cause, sizeof cause, "communicator '%s': rank %u closed it", m->base.name, m->base.rank);
     m->end.is_closing = true;
+    if (!m->end.is_over) cancel_all(m, m->expected);
     m->end.patience_ns = rota_deadline_after(PATIENCE_NS);
     say(m, cause, false); /* unless it has: nothing is under way */
 }

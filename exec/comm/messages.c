@@ -34,25 +34,6 @@ static void abort_transport(rota_transport *transport, const char *cause) {
 
 /* ---- Messages ---- */
 
-rota_status rota_messages_exchange(rota_messages *m, rota_messages_channel channel, uint32_t i,
-                                   const void *from, uint64_t from_bytes, void *to, uint64_t to_bytes) {
-    rota_engine *engine = m->group->engine;
-    rota_messages_counts *counts = &m->counts[i];
-    const uint32_t tag = rota_messages_tag(m, channel);
-    if (to_bytes) {
-        ROTA_TRY(engine->vtable->receive(engine, m->members[i], tag, to, to_bytes, &m->ins[i]));
-        m->now.pending++;
-    }
-    if (from_bytes) {
-        ROTA_TRY(engine->vtable->send(engine, m->members[i], tag, from, from_bytes, &m->outs[i]));
-        m->now.pending++;
-        counts->sent++;
-        counts->outgoing_tag = tag;
-        counts->outgoing_bytes = from_bytes;
-    }
-    return ROTA_OK;
-}
-
 static rota_status test_all(rota_messages *m, bool *out_moved) {
     rota_engine *engine = m->group->engine;
     for (uint32_t i = 0; i < m->base.size && m->now.pending; i++) {
@@ -75,6 +56,26 @@ static rota_status test_all(rota_messages *m, bool *out_moved) {
 
 /* ---- A collective ---- */
 
+/* rota_transport_vtable.ahead. */
+static const rota_announcement *ahead(rota_transport *transport, uint32_t rank) {
+    rota_messages *m = messages_of(transport);
+    rota_engine *engine = m->group->engine;
+    if (rank == m->base.rank || m->end.is_over || m->end.is_closing || m->now.stage == ROTA_MESSAGES_AGREES)
+        return NULL;
+    if (m->expected[rank]) {
+        bool is_over;
+        const rota_status status = engine->vtable->test(engine, m->expected[rank], &is_over);
+        if (!is_over) return NULL;
+        m->expected[rank] = NULL;
+        if (status != ROTA_OK) {
+            rota_messages_end_with(m, rota_last_error());
+            return NULL;
+        }
+        m->counts[rank].taken++;
+    }
+    return &m->announced[rank];
+}
+
 static void announce_to_all(rota_messages *m) {
     const rota_collective *c = &m->now.collective;
     const bool is_of_two = rota_collective_is_of_two(c->kind);
@@ -83,12 +84,7 @@ static void announce_to_all(rota_messages *m) {
                                                           : &m->received[c->peer];
     rota_announcement *own = &m->announced[m->base.rank];
     rota_announce(c, ++*counter, own);
-    rota_status status = ROTA_OK;
-    for (uint32_t i = 0; i < m->base.size && status == ROTA_OK; i++)
-        if (rota_messages_has_part(m, i))
-            status = rota_messages_exchange(m, ROTA_MESSAGES_AGREE, i, own, sizeof *own, &m->announced[i],
-                                            sizeof *own);
-    if (status != ROTA_OK) rota_messages_end_with(m, rota_last_error());
+    if (rota_messages_announce(m) != ROTA_OK) rota_messages_end_with(m, rota_last_error());
 }
 
 static void post(rota_transport *transport, const rota_collective *collective) {
@@ -118,6 +114,67 @@ static bool do_all_agree(rota_messages *m) {
         return false;
     }
     return true;
+}
+
+/* Of this communicator's collectives and others'. */
+static rota_status do_orders_agree(rota_messages *m) {
+    char cause[ROTA_MESSAGES_CAUSE];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < m->base.size; i++)
+        if (i == m->base.rank || rota_messages_has_part(m, i)) m->parts[count++] = i;
+    ROTA_TRY(rota_orders_agree(m->base.name, m->announced, m->parts, count, &m->base.crossed, cause,
+                               sizeof cause));
+    if (m->base.crossed) rota_messages_end_with(m, cause);
+    return ROTA_OK;
+}
+
+/* Whether what the ranks' graphs have on this communicator behind it is the same. */
+static bool do_rests_agree(const rota_messages *m) {
+    const rota_announcement *own = &m->announced[m->base.rank];
+    for (uint32_t i = 0; i < m->base.size; i++)
+        if (rota_messages_has_part(m, i) &&
+            (m->announced[i].rest != own->rest || m->announced[i].rest_count != own->rest_count))
+            return false;
+    return true;
+}
+
+static rota_status expect_all(rota_messages *m) {
+    for (uint32_t i = 0; i < m->base.size; i++)
+        if (rota_messages_has_part(m, i)) ROTA_TRY(rota_messages_expect(m, i));
+    return ROTA_OK;
+}
+
+/* Somewhere behind it the graphs differ: nothing of them is begun, and the ranks go on comparing, one collective after
+ * the other, until they are at the one that does, or past the end of one of the graphs. */
+static rota_status compare_next(rota_messages *m) {
+    rota_announcement *own = &m->announced[m->base.rank];
+    const rota_collective_position *position = &m->now.collective.position;
+    const uint64_t number = own->number + 1;
+    const void *last = m->now.compared_count++ ? m->now.compared : position->node;
+    rota_collective next = {0};
+    if (own->is_end) {
+        rota_messages_end_with(
+            m, "the ranks' graphs differ, and none of their collectives"); /* a digest's fault */
+        return ROTA_OK;
+    }
+    if (last && position->next && position->next(last, &next)) {
+        next.on_device = m->now.collective.on_device;
+        rota_announce(&next, number, own);
+        m->now.compared = next.position.node;
+    } else {
+        rota_announce_end(position->graph, number, own);
+    }
+    return rota_messages_announce(m);
+}
+
+static rota_status begin_agreed(rota_messages *m, bool *out_over) {
+    const bool differ_later = m->now.compared_count || !do_rests_agree(m);
+    if (!m->now.compared_count) ROTA_TRY(do_orders_agree(m));
+    if (m->end.is_over) return ROTA_OK;
+    ROTA_TRY(expect_all(m)); /* from here on what was announced may be written over */
+    if (differ_later) return compare_next(m);
+    m->now.stage = m->now.collective.on_device ? ROTA_MESSAGES_CARRIED : ROTA_MESSAGES_MOVES;
+    return m->now.stage == ROTA_MESSAGES_MOVES ? rota_rounds_begin(m, out_over) : ROTA_OK;
 }
 
 /* Who keeps this one waiting, where nothing moved for too long. */
@@ -151,8 +208,7 @@ static void go_on(rota_messages *m, bool *out_over) {
     if (m->now.stage == ROTA_MESSAGES_MOVES) {
         status = rota_rounds_go_on(m, out_over);
     } else if (do_all_agree(m)) {
-        m->now.stage = m->now.collective.on_device ? ROTA_MESSAGES_CARRIED : ROTA_MESSAGES_MOVES;
-        if (m->now.stage == ROTA_MESSAGES_MOVES) status = rota_rounds_begin(m, out_over);
+        status = begin_agreed(m, out_over);
     }
     if (status != ROTA_OK) rota_messages_end_with(m, rota_last_error());
 }
@@ -228,6 +284,8 @@ void rota_messages_free(rota_messages *m) {
     free(m->sent);
     free(m->received);
     free(m->announced);
+    free(m->expected);
+    free(m->parts);
     free(m->outgoing);
     free(m->incoming);
     free(m->sources);
@@ -244,8 +302,8 @@ void rota_messages_free(rota_messages *m) {
 
 static void split(rota_transport *transport, uint32_t color, uint32_t key);
 static rota_status take_split(rota_transport *transport, const char *name, rota_transport **out_transport);
-static const rota_transport_vtable vtable = {post,       progress,           carried, abort_transport, split,
-                                             take_split, rota_messages_close};
+static const rota_transport_vtable vtable = {
+    post, progress, carried, ahead, abort_transport, split, take_split, rota_messages_close};
 
 static bool make_room(rota_messages *m, uint32_t size) {
     const uint64_t share = CELLS_BYTES / size;
@@ -256,6 +314,8 @@ static bool make_room(rota_messages *m, uint32_t size) {
     m->sent = calloc(size, sizeof *m->sent);
     m->received = calloc(size, sizeof *m->received);
     m->announced = calloc(size, sizeof *m->announced);
+    m->expected = calloc(size, sizeof *m->expected);
+    m->parts = calloc(size, sizeof *m->parts);
     m->outgoing = malloc(m->cell_bytes * size);
     m->incoming = malloc(m->cell_bytes * size);
     m->sources = calloc(size, sizeof *m->sources);
@@ -266,8 +326,9 @@ static bool make_room(rota_messages *m, uint32_t size) {
     m->end.heard = calloc(size, sizeof *m->end.heard);
     m->end.hears = calloc(size, sizeof *m->end.hears);
     m->end.says = calloc(size, sizeof *m->end.says);
-    return m->members && m->sent && m->received && m->announced && m->outgoing && m->incoming && m->sources &&
-           m->outs && m->ins && m->counts && m->end.own && m->end.heard && m->end.hears && m->end.says;
+    return m->members && m->sent && m->received && m->announced && m->expected && m->parts && m->outgoing &&
+           m->incoming && m->sources && m->outs && m->ins && m->counts && m->end.own && m->end.heard &&
+           m->end.hears && m->end.says;
 }
 
 /* `members` NULL: all ranks of the engine. */
@@ -291,6 +352,9 @@ static rota_status make(rota_messages_group *group, const char *name, uint32_t n
         if (i != rank)
             status = engine->vtable->receive(engine, m->members[i], rota_messages_tag(m, ROTA_MESSAGES_END),
                                              &m->end.heard[i], sizeof m->end.heard[i], &m->end.hears[i]);
+    for (uint32_t i = 0; i < size && status == ROTA_OK; i++)
+        if (i != rank) status = rota_messages_expect(m, i);
+    m->base.id = rota_messages_id(m);
     if (status != ROTA_OK)
         rota_messages_end_with(m, rota_last_error()); /* as if it had ended at once, which is said to all */
     *out_messages = m;
@@ -304,6 +368,7 @@ rota_status rota_messages_open(rota_engine *engine, const char *name, uint64_t t
     rota_status status = rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory", name);
     if (group) {
         group->engine = engine;
+        group->id = engine->id;
         status = make(group, name, 0, engine->rank, engine->size, NULL, &m);
     }
     if (status != ROTA_OK) {

@@ -9,4 +9,7 @@
 rota_status rota_messages_open(rota_engine *engine, const char *name, uint64_t timeout_ns,
                                rota_transport **out_transport);
 
+/* An identity of an engine, as good as no other one's. */
+uint64_t rota_messages_make_id(void);
+
 #endif

@@ -29,6 +29,7 @@ typedef struct rota_drain rota_drain;
 /* The engine, of the transports that were split from one another. */
 typedef struct rota_messages_group {
     rota_engine *engine;
+    uint64_t id;    /* of all of its transports, with their numbers; the same on all ranks */
     uint32_t users; /* transports that are not closed */
     /* Splits that this rank was in. A group's number is this of its first rank, when that posted the split, and that
      * rank: what one rank has given out is never given out again, by it or another. */
@@ -41,6 +42,10 @@ typedef struct rota_messages_group {
 /* How far a collective is. */
 typedef struct rota_messages_now {
     rota_collective collective;
+    /* The ranks' graphs differ in one behind it, which is looked for: how many were compared since, and the last one, a
+     * rota_collective_position.node; NULL: there was none. */
+    uint64_t compared_count;
+    const void *compared;
     rota_messages_stage stage;
     uint64_t position, piece; /* elements of `count` that are through; of this piece */
     uint32_t round;
@@ -99,6 +104,9 @@ struct rota_messages {
     uint64_t collectives;         /* that all ranks took part in, so far */
     uint64_t *sent, *received;    /* by rank: messages of two so far */
     rota_announcement *announced; /* by rank */
+    /* By rank: the next one, which is wanted at any time; NULL: it has come, or is one of `ins`. */
+    rota_engine_request **expected;
+    uint32_t *parts;              /* ranks that have a part in what is compared: room for all */
     uint8_t *outgoing, *incoming; /* by rank: cell_bytes */
     uint64_t cell_bytes;
     const void **sources;              /* by rank: what is combined */
@@ -119,6 +127,16 @@ static inline bool rota_messages_has_part(const rota_messages *m, uint32_t i) {
 rota_status rota_messages_exchange(rota_messages *m, rota_messages_channel channel, uint32_t i,
                                    const void *from, uint64_t from_bytes, void *to, uint64_t to_bytes);
 
+/* ahead.c. Wants rank i's next announcement. */
+rota_status rota_messages_expect(rota_messages *m, uint32_t i);
+/* Says to all who have a part what this rank is about to do, and waits for what they say. */
+rota_status rota_messages_announce(rota_messages *m);
+
+/* A transport's own, by its group's; 0: that has none. */
+static inline uint64_t rota_messages_id(const rota_messages *m) {
+    const uint64_t mixed = (m->group->id + m->number) * 0x9e3779b97f4a7c15u;
+    return m->group->id ? (mixed ^ mixed >> 29) | 1 : 0;
+}
 static inline uint32_t rota_messages_tag(const rota_messages *m, rota_messages_channel channel) {
     return m->number * ROTA_MESSAGES_CHANNELS + (uint32_t)channel;
 }

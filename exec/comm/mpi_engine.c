@@ -119,7 +119,7 @@ rota_status rota_mpi_open(const uint64_t *taken, rota_engine **out_engine) {
     uint32_t rank = 0, size = 0, last_tag = 0;
     const int error = engine ? mpi->begin(taken, &engine->world, &rank, &size, &last_tag) : 0;
     if (engine && !error) {
-        engine->base = (rota_engine){&vtable, "mpi", rank, size, last_tag, true};
+        engine->base = (rota_engine){&vtable, "mpi", rank, size, last_tag, true, 0};
         engine->is_given = taken != NULL;
         *out_engine = &engine->base;
         return ROTA_OK;

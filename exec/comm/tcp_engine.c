@@ -433,7 +433,7 @@ static rota_status watch_all(tcp_engine *e, const int *sockets) {
 static tcp_engine *make_engine(const rota_meeting *meeting) {
     tcp_engine *e = calloc(1, sizeof *e);
     if (!e) return NULL;
-    e->base = (rota_engine){&vtable, "tcp", meeting->rank, meeting->size, UINT32_MAX, false};
+    e->base = (rota_engine){&vtable, "tcp", meeting->rank, meeting->size, UINT32_MAX, false, 0};
     e->events = epoll_create1(EPOLL_CLOEXEC);
     e->peers = calloc(meeting->size, sizeof *e->peers);
     e->nowhere = malloc(NOWHERE_BYTES);

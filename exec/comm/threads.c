@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/comm/messages.h"
 #include "exec/common/link.h"
 
 enum { SMALL_BYTES = 2048 };
@@ -166,13 +167,14 @@ rota_status rota_threads_open(uint32_t size, rota_engine **out_engines) {
     }
     made->boxes = boxes;
     made->size = made->users = size;
+    const uint64_t id = rota_messages_make_id();
     uint32_t count = 0;
     for (; count < size; count++) {
         rota_link_begin(&boxes[count].sent);
         rota_link_begin(&boxes[count].wanted);
         threads_engine *engine = calloc(1, sizeof *engine);
         if (!engine) break;
-        engine->base = (rota_engine){&vtable, "threads", count, size, UINT32_MAX, false};
+        engine->base = (rota_engine){&vtable, "threads", count, size, UINT32_MAX, false, id};
         engine->world = made;
         out_engines[count] = &engine->base;
     }

@@ -27,6 +27,7 @@
 #include "exec/collective_kinds.h"
 
 typedef struct rota_transport rota_transport;
+typedef struct rota_announcement rota_announcement;
 
 typedef struct rota_transport_vtable {
     /* Begins a collective; its memory is the transport's until it is over. Errors come from `progress`. */
@@ -38,6 +39,9 @@ typedef struct rota_transport_vtable {
     /* A collective that is on_device, and over here, has come to its end on this rank's device; or not, and then the
      * transport ends with that cause; `gave_up`: by a deadline. What it ends with `progress` says once more then. */
     void (*carried)(rota_transport *transport, const char *cause, bool gave_up);
+    /* What a rank says of a collective that it has come to, and this one has not; NULL: nothing came. Valid until this
+     * rank posts, or calls another function. For who waits elsewhere: nothing else tells it of that. */
+    const rota_announcement *(*ahead)(rota_transport *transport, uint32_t rank);
     /* Ends it for all ranks, with this sentence: what is under way, and all that comes. Again: nothing. */
     void (*abort)(rota_transport *transport, const char *cause);
     /* Begins a split, as a collective of its own, which `progress` ends: ranks of one colour become a group, in the
@@ -60,7 +64,14 @@ struct rota_transport {
     char name[64];    /* of the communicator, for sentences */
     uint32_t rank, size;
     uint64_t timeout_ns; /* counted from what moved last */
+    uint64_t id;         /* the same on all of its ranks, and of no other transport; 0: one rank */
+    uint64_t
+        crossed; /* it has ended since ranks have another order of its collectives and that one's; 0: no */
 };
+
+/* Gives the transport of a whole engine an identity that rank 0 makes, before anything is posted: all ranks call it,
+ * and it waits for them, by the timeout. NODE_FAILED. */
+rota_status rota_transport_identify(rota_transport *transport);
 
 /* Closes it at once, and naps meanwhile: for who has nothing else to do. */
 void rota_transport_close(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);

@@ -6,15 +6,20 @@
 
 #include "base/given.h"
 #include "exec/address_kernels.h"
+#include "exec/comm/agreement.h"
 #include "graph/host_run.h"
 #include "graph/record.h"
 #include "sched/ranks/parts.h"
+
+enum { COMMUNICATORS_MOST = 256 }; /* of a graph's, that are compared ahead */
 
 struct rota_listed_collectives {
     rota_listed_collectives *next;
     const rota_communicator *communicator;
     uint32_t count; /* of the lane's so far */
 };
+
+static bool find_next(const void *node, rota_collective *out);
 
 /* As recorded, in the lane's memory. Operand 0 is the token. */
 typedef struct recorded {
@@ -24,7 +29,31 @@ typedef struct recorded {
     uint8_t input, output;               /* operands; 0: none */
     uint64_t input_before,
         output_before; /* bytes that it has before what that operand has: in place, in part */
+    /* Of all ranks', written as a plan is compiled, each time the same: the next one of the graph's on the
+     * communicator, and a digest of what is compared of this one and all that follow, with how many they are. */
+    _Atomic(const struct recorded *) next;
+    _Atomic uint64_t rest;
+    _Atomic uint32_t rest_count;
 } recorded;
+
+static rota_collective collective_of(const recorded *node) {
+    rota_collective collective = node->collective;
+    rota_collective_position *position = &collective.position;
+    position->list_count = node->list->count;
+    position->node = node;
+    position->next = find_next;
+    position->rest =
+        ra_load_relaxed(&node->rest); /* before the plan was given out, and so before all of its replays */
+    position->rest_count = ra_load_relaxed(&node->rest_count);
+    return collective;
+}
+
+/* rota_collective_position.next. */
+static bool find_next(const void *node, rota_collective *out) {
+    const recorded *next = ra_load_relaxed(&((const recorded *)node)->next);
+    if (next) *out = collective_of(next);
+    return next != NULL;
+}
 
 /* Shows the thread what was posted. From the store that posted it on the run may end, the communicator be closed and
  * the token be given back, so who posts has a reference of its own. */
@@ -42,8 +71,7 @@ static rota_status post(const recorded *node, bool on_device, const void *input,
     if (ra_load_acquire(&posted->run))
         return rota_fail(ROTA_INTERNAL, "communicator '%s': '%s' begins while another collective does",
                          node->communicator->name, node->collective.name);
-    posted->collective = node->collective;
-    posted->collective.position.list_count = node->list->count;
+    posted->collective = collective_of(node);
     posted->collective.on_device = on_device;
     posted->collective.input = input;
     posted->collective.output = output;
@@ -109,8 +137,50 @@ static void skipped(void *user) {
     notify_and_release(communicator);
 }
 
-static const rota_host_on_device later = {{begin, skipped}, {begin_on_device, skipped}, is_on,
-                                          is_beside,        rota_address_kernels,       rota_address_ends};
+/* ---- As a plan is compiled, and submitted ---- */
+
+static void submitted(void *user) {
+    const recorded *node = user;
+    rota_order_submitted(node->communicator, node, &node->collective);
+}
+
+static uint64_t digest_of(const recorded *node, uint64_t rest) {
+    rota_announcement said;
+    const rota_collective collective = collective_of(node);
+    uint64_t digest = 0xcbf29ce484222325u ^ rest; /* FNV-1a's */
+    rota_announce(&collective, 0, &said);
+    const uint8_t *bytes = (const uint8_t *)&said;
+    for (size_t i = 0; i < offsetof(rota_announcement, rest); i++)
+        digest = (digest ^ bytes[i]) * 0x100000001b3u;
+    return digest;
+}
+
+/* The last that was met of each communicator's, of which a graph has few, as the graph is walked backwards. */
+static void arrange(recorded *const *nodes, uint32_t count, const recorded **last, uint32_t last_most) {
+    uint32_t last_count = 0;
+    for (uint32_t i = count; i-- > 0;) {
+        recorded *node = nodes[i];
+        uint32_t k = 0;
+        if (rota_collective_is_of_two(node->collective.kind)) continue;
+        while (k < last_count && last[k]->communicator != node->communicator) k++;
+        if (k == last_most) continue; /* without a digest it is compared as it runs */
+        const recorded *next = k < last_count ? last[k] : NULL;
+        if (!next) last_count++;
+        last[k] = node;
+        ra_store_relaxed(&node->next, next);
+        ra_store_relaxed(&node->rest, digest_of(node, next ? ra_load_relaxed(&next->rest) : 0));
+        ra_store_relaxed(&node->rest_count, next ? ra_load_relaxed(&next->rest_count) + 1 : 1);
+    }
+}
+
+static void arranged(void *const *users, uint32_t count) {
+    const recorded *last[COMMUNICATORS_MOST];
+    arrange((recorded *const *)(const void *)users, count, last, COMMUNICATORS_MOST);
+}
+
+static const rota_host_on_device later = {
+    {begin, skipped},     {begin_on_device, skipped}, is_on,    is_beside,
+    rota_address_kernels, rota_address_ends,          arranged, submitted};
 
 /* ---- The lists ---- */
 

@@ -24,6 +24,7 @@ static const uint64_t answer_ns = 5000000000u; /* how long the thread may take f
 void rota_communicator_release(rota_communicator *communicator) {
     if (ra_fetch_sub_acq_rel(&communicator->references, 1) != 1) return; /* pairs with itself */
     rota_rank_thread_release(communicator->thread);
+    rota_order_release(communicator);
     free(communicator);
 }
 
@@ -53,6 +54,7 @@ static bool begin_next(rota_communicator *c) {
                        "it was cancelled",
                        c->name, c->rank, c->posted.left_out_name);
         own->transport->vtable->abort(own->transport, cause);
+        rota_order_ended(c, 0, cause);
     }
     if (own->run || own->split) return true;
     rota_host_run *run = ra_exchange_acq_rel(&c->posted.run, NULL); /* pairs with the store in begin */
@@ -62,6 +64,7 @@ static bool begin_next(rota_communicator *c) {
         return false;
     }
     own->run = run;
+    rota_order_begin(c, &c->posted.collective);
     if (c->posted.collective.on_device) {
         rota_rank_thread_look_on(c->thread);
         rota_nccl_stir(c->on_device.nccl);
@@ -141,6 +144,7 @@ static void end_split(rota_communicator *c, rota_status status) {
     asked_split *asked = (asked_split *)(void *)c->under_way.split;
     rota_transport *transport = c->under_way.transport, *made = NULL;
     c->under_way.split = NULL;
+    if (status != ROTA_OK) rota_order_ended(c, 0, NULL);
     if (status == ROTA_OK && asked->color != ROTA_COMMUNICATOR_NO_COLOR)
         status = transport->vtable->take_split(transport, asked->name, &made);
     asked->transport = made;
@@ -167,6 +171,8 @@ static void end_close(rota_communicator *c, uint64_t abandoned_bytes) {
 static bool end_run(rota_communicator *c, rota_status status) {
     rota_host_run *run = c->under_way.run;
     c->under_way.run = NULL;
+    /* Before who waits for it may know, and submit no more. */
+    if (status != ROTA_OK) rota_order_ended(c, c->under_way.transport->crossed, rota_last_error());
     /* Before it ends: then who posts may write it. The next one comes soon while a step is under way. */
     if (c->posted.collective.on_device) rota_rank_thread_look_on(c->thread);
     rota_host_end(run, status);
@@ -197,7 +203,10 @@ static bool look_at_work(rota_rank_work *work, bool *out_moved) {
     }
     if (own->close) return look_at_close(c);
     status = own->transport->vtable->progress(own->transport, &is_over, out_moved);
-    if (!is_over) return true;
+    if (!is_over) {
+        if (!*out_moved) rota_order_waits(c);
+        return true;
+    }
     if (own->run && status == ROTA_OK && c->posted.collective.on_device) {
         rota_rank_device_begin(c);
         return true;
@@ -248,24 +257,28 @@ rota_status rota_communicator_make(rota_runtime *runtime, rota_device *device, r
     rota_status status = ROTA_OK;
     if (c) {
         memset(c, 0, sizeof *c);
+        c->runtime = runtime;
+        c->process = getpid();
+        status = rota_order_find(c);
+    }
+    if (c && status == ROTA_OK) {
         const rota_adopt_options token =
             ROTA_ADOPT_OPTIONS(.name = "communicator", .kind = ROTA_MEMORY_HOST, .memory = c->token_memory,
                                .size_bytes = sizeof c->token_memory, .release = give_back_token, .user = c);
         status = rota_buffer_adopt(device, &token, &c->token);
-    } else {
+    } else if (!c) {
         status = rota_fail(ROTA_OUT_OF_MEMORY, "a communicator: no host memory");
     }
     if (status != ROTA_OK) {
+        if (c) rota_order_release(c);
         free(c);
         rota_rank_thread_leave(thread);
         rota_rank_thread_release(thread);
         return status;
     }
     atomic_init(&c->references, 2);
-    c->runtime = runtime;
     c->device = device;
     c->thread = thread;
-    c->process = getpid();
     c->posted.look.fn = look_at_posted;
     c->under_way.work.look = look_at_work;
     *out_communicator = c;
@@ -285,6 +298,7 @@ void rota_communicator_carry_by(rota_communicator *c, rota_transport *transport)
     c->size = transport->size;
     c->timeout_ns = transport->timeout_ns;
     c->under_way.transport = transport;
+    rota_order_join(c);
 }
 
 /* ---- Its owner's calls ---- */
@@ -349,6 +363,7 @@ rota_status rota_communicator_open_split(rota_communicator *communicator, uint32
         rota_communicator_unmake(made);
         return status;
     }
+    made->ordered.is_own = communicator->ordered.is_own;
     rota_communicator_carry_by(made, transport);
     *out_communicator = made;
     return communicator->on_device.device
@@ -366,7 +381,10 @@ static void abort_on_thread(rota_rank_call *call) {
     asked_abort *asked = (asked_abort *)(void *)call;
     rota_communicator *c = asked->communicator;
     const rota_status status = is_open(&c->under_way) ? ROTA_OK : fail_closed(c);
-    if (status == ROTA_OK) c->under_way.transport->vtable->abort(c->under_way.transport, asked->cause);
+    if (status == ROTA_OK) {
+        c->under_way.transport->vtable->abort(c->under_way.transport, asked->cause);
+        rota_order_ended(c, 0, asked->cause);
+    }
     (void)rota_rank_answer(&asked->asked, status);
 }
 
@@ -397,6 +415,7 @@ rota_status rota_communicator_close(rota_communicator *communicator, uint64_t ti
     asked_close *asked = (asked_close *)(void *)rota_rank_ask(sizeof *asked, close_on_thread);
     if (!asked) return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory", communicator->name);
     ra_store_release(&communicator->posted.is_closed, 1); /* pairs with begin_next */
+    rota_order_leave(communicator);
     rota_buffer *token = communicator->token;
     const uint64_t deadline_ns = rota_deadline_after(timeout_ns ? timeout_ns : communicator->timeout_ns);
     asked->communicator = communicator;

@@ -47,6 +47,10 @@ static void open_on_thread(rota_rank_call *call) {
     const uint64_t timeout_ns = asked->timeout_ns;
     rota_status status = open_engine(asked, &engine);
     if (status == ROTA_OK) status = rota_messages_open(engine, asked->name, timeout_ns, &made);
+    if (status == ROTA_OK && (status = rota_transport_identify(made)) != ROTA_OK) {
+        rota_communicator_drop(thread, made);
+        made = NULL;
+    }
     asked->transport = made;
     if (rota_rank_answer(&asked->asked, status) && made) rota_communicator_drop(thread, made);
 }
@@ -148,7 +152,7 @@ rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicato
     }
     const uint64_t timeout_ns = options->timeout_ns ? options->timeout_ns : default_timeout_ns;
     /* Where ranks meet by an address they end by the timeout themselves, and say who is missing. */
-    const uint64_t patience_ns = timeout_ns + (asked->by == TCP ? answer_ns : 0);
+    const uint64_t patience_ns = timeout_ns + (asked->by == ALONE ? 0 : answer_ns);
     asked->thread = made->thread;
     asked->timeout_ns = timeout_ns;
     (void)snprintf(asked->name, sizeof asked->name, "%s", options->name ? options->name : "world");
@@ -156,6 +160,7 @@ rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicato
     status = rota_rank_wait(made->thread, &asked->asked, rota_deadline_after(patience_ns),
                             "opening a communicator, which waits for all ranks", &is_answered);
     if (status == ROTA_OK) {
+        made->ordered.is_own = options->own_order;
         rota_communicator_carry_by(made, asked->transport);
         *out_communicator = made;
     }
@@ -168,8 +173,8 @@ rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicato
 /* ---- Ranks of one process ---- */
 
 /* Takes the engine, also where it fails. */
-static rota_status open_rank(rota_runtime *runtime, rota_engine *engine, const char *name,
-                             uint64_t timeout_ns, rota_communicator **out_communicator) {
+static rota_status open_rank(rota_runtime *runtime, rota_engine *engine,
+                             const rota_communicator_options *options, rota_communicator **out_communicator) {
     rota_communicator *made;
     rota_transport *transport;
     rota_status status = make_alone(runtime, &made);
@@ -177,11 +182,13 @@ static rota_status open_rank(rota_runtime *runtime, rota_engine *engine, const c
         engine->vtable->close(engine);
         return status;
     }
-    status = rota_messages_open(engine, name, timeout_ns, &transport);
+    status = rota_messages_open(engine, options->name ? options->name : "world",
+                                options->timeout_ns ? options->timeout_ns : default_timeout_ns, &transport);
     if (status != ROTA_OK) {
         rota_communicator_unmake(made);
         return status;
     }
+    made->ordered.is_own = options->own_order;
     rota_communicator_carry_by(made, transport);
     *out_communicator = made;
     return ROTA_OK;
@@ -217,9 +224,7 @@ rota_status rota_communicator_open_ranks(rota_runtime *const *runtimes, uint32_t
     rota_status status = rota_threads_open(size, engines);
     uint32_t count = 0;
     for (; count < size && status == ROTA_OK; count++)
-        status = open_rank(runtimes[count], engines[count], options->name ? options->name : "world",
-                           options->timeout_ns ? options->timeout_ns : default_timeout_ns,
-                           &out_communicators[count]);
+        status = open_rank(runtimes[count], engines[count], options, &out_communicators[count]);
     if (status != ROTA_OK && count) { /* the last one tried has closed its engine */
         char text[ROTA_ERROR_MESSAGE_MAX];
         (void)snprintf(text, sizeof text, "%s", rota_last_error());

@@ -10,6 +10,7 @@
 #include "exec/nccl/nccl.h"
 #include "exec/comm/transport.h"
 #include "sched/communicator.h"
+#include "sched/ranks/order.h"
 #include "sched/ranks/rank_thread.h"
 
 /* From workers to the thread. */
@@ -60,6 +61,7 @@ struct rota_communicator {
     rota_posted posted;
     rota_under_way under_way;
     rota_on_device on_device;
+    rota_ordered ordered;
 };
 
 /* By who has a reference, or runs a node that names the token. */

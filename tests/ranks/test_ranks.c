@@ -210,7 +210,7 @@ static void plans_are_ordered_by_the_communicator(void **state) {
     }
 }
 
-/* Two communicators, of each of which all ranks have one order, but not of both: X X Y Y beside Y Y X X, and with what
+/* Two communicators of own_order, of each of which all ranks have one order: X X Y Y beside Y Y X X, and with what
  * depends on the first of each between. No rank waits for another in a circle. */
 static void communicators_in_cross_order(void **state) {
     (void)state;
@@ -219,7 +219,8 @@ static void communicators_in_cross_order(void **state) {
     rota_plan *plans[2][2];
     rota_tensor x[2][2];
     open_runtimes(2, runtimes);
-    const rota_communicator_options soon = ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = 5000000000u);
+    const rota_communicator_options soon =
+        ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = 5000000000u, .own_order = true);
     for (uint32_t c = 0; c < 2; c++)
         assert_ok(rota_communicator_open_ranks(runtimes, 2, &soon, communicators[c]));
     for (uint32_t r = 0; r < 2; r++)
@@ -414,8 +415,9 @@ static void on_vulkan(void **state) {
         return;
     }
     assert_ok(rota_device_open(runtimes[1], "vk:0", &devices[1]));
+    const rota_communicator_options own = ROTA_COMMUNICATOR_OPTIONS(.own_order = true);
     for (uint32_t c = 0; c < 2; c++)
-        assert_ok(rota_communicator_open_ranks(runtimes, 2, NULL, communicators[c]));
+        assert_ok(rota_communicator_open_ranks(runtimes, 2, &own, communicators[c]));
     rota_plan *plans[2][2];
     rota_tensor x[2][2];
     rota_ticket tickets[2];

@@ -472,6 +472,7 @@ bool rota_kind_plan_sequence(rota_sequencing *s) {
     if (state)
         ra_store_release(&submission->cell->state,
                          state); /* nobody else writes it before the point is there */
+    rota_told_submitted(&executable->told); /* before anything of it can begin */
     s->final = make_works(s->sequencer, s->wanted, submission);
     return true;
 }

@@ -1,0 +1,321 @@
+/* Ranks that share several communicators, and submit their collectives in one order or in two: what differs is found,
+ * by all and by name, whether they wait for each other by it or not, and long before the timeout; what is in one order
+ * is never taken for two. And graphs that differ somewhere: nothing of them is begun. */
+#include "base/clock.h"
+#include "tests/kit/nap.h"
+#include "tests/kit/support.h"
+#include "tests/ranks/rank_cases.h"
+
+enum { RANKS_MOST = 3 };
+static const uint64_t timeout_ns = 20000000000u, soon_ns = 5000000000u; /* of communicators; what is soon */
+
+static rota_runtime *runtimes[RANKS_MOST];
+
+static void open_runtimes(uint32_t size) {
+    const rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.worker_threads = 2, .cache_dir = "");
+    for (uint32_t i = 0; i < size; i++) assert_ok(rota_runtime_open(&options, &runtimes[i]));
+}
+
+static void close_runtimes(uint32_t size) {
+    for (uint32_t i = 0; i < size; i++) assert_ok(rota_runtime_close(runtimes[i], timeout_ns));
+}
+
+static void open_named(uint32_t size, const char *name, bool own_order, rota_communicator **out) {
+    const rota_communicator_options options =
+        ROTA_COMMUNICATOR_OPTIONS(.name = name, .timeout_ns = timeout_ns, .own_order = own_order);
+    assert_ok(rota_communicator_open_ranks(runtimes, size, &options, out));
+}
+
+static rota_tensor tensor_of(uint32_t rank, float value) {
+    rota_buffer *buffer;
+    rota_tensor tensor;
+    assert_ok(rota_buffer_create_in(runtimes[rank], "x", sizeof value, &buffer));
+    assert_ok(rota_buffer_write(buffer, NULL, 0, &value, sizeof value, NULL));
+    assert_ok(rota_tensor_of(buffer, 0, ROTA_F32, ROTA_SHAPE(1), &tensor));
+    return tensor;
+}
+
+typedef struct recording {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_tape *tape;
+} recording;
+
+static recording begin(const char *name) {
+    recording r;
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &r.graph));
+    assert_ok(rota_recorder_open(r.graph, 0, NULL, &r.recorder));
+    assert_ok(rota_tape_create(r.recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &r.tape));
+    return r;
+}
+
+static rota_plan *end(uint32_t rank, recording *r) {
+    rota_device *device;
+    rota_plan *plan;
+    rota_tape_destroy(r->tape);
+    rota_recorder_close(r->recorder);
+    assert_ok(rota_device_open(runtimes[rank], "cpu", &device));
+    assert_ok(rota_compile(runtimes[rank], r->graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
+    rota_graph_release(r->graph);
+    return plan;
+}
+
+static rota_plan *sum_of(const char *name, uint32_t rank, rota_communicator *communicator, rota_tensor x) {
+    recording r = begin(name);
+    assert_ok(rota_op_all_reduce_into(r.tape, communicator, x, ROTA_COLLECTIVE_SUM, x));
+    return end(rank, &r);
+}
+
+static float value_of(rota_tensor x) {
+    float value;
+    assert_ok(rota_buffer_read(x.buffer, 0, &value, sizeof value));
+    return value;
+}
+
+/* Both fail soon, with a sentence that has both communicators. */
+static void expect_crossed(rota_ticket ticket, const char *a, const char *b) {
+    char text[64];
+    const uint64_t begin_ns = rota_clock_ns();
+    assert_status(rota_wait(ticket, 0), ROTA_NODE_FAILED);
+    assert_true(rota_clock_ns() - begin_ns < soon_ns);
+    expect_said("orders of collectives differ");
+    (void)snprintf(text, sizeof text, "communicator '%s'", a);
+    expect_said(text);
+    (void)snprintf(text, sizeof text, "communicator '%s'", b);
+    expect_said(text);
+}
+
+/* Of two ranks: two communicators, a tensor and a plan of each. */
+typedef struct pair {
+    rota_communicator *of[2][2]; /* by communicator, rank */
+    rota_tensor x[2][2];
+    rota_plan *plan[2][2];
+} pair;
+
+static void make_pair(pair *p, bool own_order) {
+    open_runtimes(2);
+    open_named(2, "first", false, p->of[0]);
+    open_named(2, "second", own_order, p->of[1]);
+    for (uint32_t c = 0; c < 2; c++)
+        for (uint32_t r = 0; r < 2; r++) {
+            p->x[c][r] = tensor_of(r, 1);
+            p->plan[c][r] = sum_of(c ? "b" : "a", r, p->of[c][r], p->x[c][r]);
+        }
+}
+
+static void end_pair(pair *p) {
+    for (uint32_t c = 0; c < 2; c++)
+        for (uint32_t r = 0; r < 2; r++) {
+            rota_plan_release(p->plan[c][r]);
+            rota_buffer_release(p->x[c][r].buffer);
+            assert_ok(rota_communicator_close(p->of[c][r], 0));
+        }
+    close_runtimes(2);
+}
+
+/* Rank 0 waits at the first one's collective, rank 1 at the second one's, and neither submits anything else. */
+static void each_waits_at_another(void **state) {
+    (void)state;
+    pair p;
+    make_pair(&p, false);
+    rota_ticket tickets[2];
+    for (uint32_t r = 0; r < 2; r++) assert_ok(rota_submit(p.plan[r][r], NULL, &tickets[r]));
+    for (uint32_t r = 0; r < 2; r++) expect_crossed(tickets[r], "first", "second");
+    /* Both have ended for good. */
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_ok(rota_submit(p.plan[1 - r][r], NULL, &tickets[r]));
+        assert_status(rota_wait(tickets[r], 0), ROTA_NODE_FAILED);
+        expect_said("orders of collectives differ");
+    }
+    end_pair(&p);
+}
+
+/* As many of each before, on both; then crossed. */
+static void after_a_while(void **state) {
+    (void)state;
+    pair p;
+    make_pair(&p, false);
+    rota_ticket tickets[2];
+    for (uint32_t i = 0; i < 20; i++) {
+        for (uint32_t r = 0; r < 2; r++)
+            for (uint32_t c = 0; c < 2; c++)
+                assert_ok(rota_submit(p.plan[(c + i) % 2][r], NULL, &tickets[r]));
+        for (uint32_t r = 0; r < 2; r++) assert_ok(rota_wait(tickets[r], 0));
+    }
+    for (uint32_t r = 0; r < 2; r++) assert_true(value_of(p.x[0][r]) == 1048576.0f);
+    for (uint32_t r = 0; r < 2; r++) assert_ok(rota_submit(p.plan[r][r], NULL, &tickets[r]));
+    for (uint32_t r = 0; r < 2; r++) expect_crossed(tickets[r], "first", "second");
+    end_pair(&p);
+}
+
+/* All are submitted, so that nobody waits for good: found all the same. */
+static void submitted_in_two_orders(void **state) {
+    (void)state;
+    pair p;
+    make_pair(&p, false);
+    rota_ticket tickets[2][2];
+    for (uint32_t r = 0; r < 2; r++)
+        for (uint32_t i = 0; i < 2; i++) assert_ok(rota_submit(p.plan[(i + r) % 2][r], NULL, &tickets[r][i]));
+    uint32_t failed[2] = {0, 0};
+    for (uint32_t r = 0; r < 2; r++)
+        for (uint32_t i = 0; i < 2; i++)
+            if (rota_wait(tickets[r][i], 0) != ROTA_OK) {
+                failed[r]++;
+                expect_said("orders of collectives differ");
+            }
+    assert_true(failed[0] && failed[1]);
+    end_pair(&p);
+}
+
+/* Whose order is their own: nothing is compared, and they pass one another. */
+static void orders_of_their_own(void **state) {
+    (void)state;
+    pair p;
+    make_pair(&p, true);
+    rota_ticket tickets[2];
+    for (uint32_t i = 0; i < 10; i++) {
+        for (uint32_t r = 0; r < 2; r++)
+            for (uint32_t k = 0; k < 2; k++)
+                assert_ok(rota_submit(p.plan[(k + r) % 2][r], NULL, &tickets[r]));
+        for (uint32_t r = 0; r < 2; r++) assert_ok(rota_wait(tickets[r], 0));
+    }
+    for (uint32_t c = 0; c < 2; c++)
+        for (uint32_t r = 0; r < 2; r++) assert_true(value_of(p.x[c][r]) == 1024.0f);
+    end_pair(&p);
+}
+
+/* ---- Within graphs ---- */
+
+static rota_status be_late(void *user, void *const *operands, const uint64_t *operand_bytes, uint32_t count) {
+    (void)user, (void)operands, (void)operand_bytes, (void)count;
+    test_nap_ms(400);
+    return ROTA_OK;
+}
+
+/* One order on both; but on rank 0 the first one's operand is late, and on rank 1 the second one's, so that each comes
+ * to the other one first, and stands there for longer than it takes to look around. */
+static void one_order_that_comes_in_two(void **state) {
+    (void)state;
+    pair p;
+    make_pair(&p, false);
+    rota_plan *plans[2];
+    rota_ticket tickets[2];
+    for (uint32_t r = 0; r < 2; r++) {
+        recording g = begin("both");
+        const rota_access access = {p.x[r][r].buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
+        assert_ok(rota_record_host(
+            g.recorder, &ROTA_HOST_NODE(.fn = be_late, .accesses = &access, .access_count = 1), NULL));
+        for (uint32_t c = 0; c < 2; c++)
+            assert_ok(rota_op_all_reduce_into(g.tape, p.of[c][r], p.x[c][r], ROTA_COLLECTIVE_SUM, p.x[c][r]));
+        plans[r] = end(r, &g);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        for (uint32_t r = 0; r < 2; r++) assert_ok(rota_submit(plans[r], NULL, &tickets[r]));
+        for (uint32_t r = 0; r < 2; r++) assert_ok(rota_wait(tickets[r], 0));
+    }
+    for (uint32_t r = 0; r < 2; r++) rota_plan_release(plans[r]);
+    end_pair(&p);
+}
+
+/* Recorded in two orders in one graph, the second behind the first by its data. */
+static void recorded_in_two_orders(void **state) {
+    (void)state;
+    pair p;
+    make_pair(&p, false);
+    rota_plan *plans[2];
+    rota_ticket tickets[2];
+    for (uint32_t r = 0; r < 2; r++) {
+        recording g = begin("both");
+        for (uint32_t i = 0; i < 2; i++)
+            assert_ok(rota_op_all_reduce_into(g.tape, p.of[(i + r) % 2][r], p.x[0][r], ROTA_COLLECTIVE_SUM,
+                                              p.x[0][r]));
+        plans[r] = end(r, &g);
+        assert_ok(rota_submit(plans[r], NULL, &tickets[r]));
+    }
+    for (uint32_t r = 0; r < 2; r++) expect_crossed(tickets[r], "first", "second");
+    for (uint32_t r = 0; r < 2; r++) rota_plan_release(plans[r]);
+    end_pair(&p);
+}
+
+/* The fourth collective of five is another one on rank 1: the first is not begun, and the fourth is named. */
+static void a_graph_that_differs_behind(void **state) {
+    (void)state;
+    rota_communicator *world[2];
+    rota_plan *plans[2];
+    rota_tensor x[2], y[2];
+    rota_ticket tickets[2];
+    open_runtimes(2);
+    open_named(2, "world", false, world);
+    for (uint32_t r = 0; r < 2; r++) {
+        x[r] = tensor_of(r, 7);
+        y[r] = tensor_of(r, 7);
+        recording g = begin("step");
+        for (uint32_t i = 0; i < 5; i++)
+            assert_ok(rota_op_all_reduce_into(g.tape, world[r], i == 3 ? y[r] : x[r],
+                                              i == 3 && r ? ROTA_COLLECTIVE_MAX : ROTA_COLLECTIVE_SUM,
+                                              i == 3 ? y[r] : x[r]));
+        plans[r] = end(r, &g);
+        assert_ok(rota_submit(plans[r], NULL, &tickets[r]));
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_status(rota_wait(tickets[r], 0), ROTA_NODE_FAILED);
+        expect_said(
+            "rank 0 is at all_reduce 'all_reduce' (collective 4) of 1 f32, by sum, number 4 of 5 in lane "
+            "'key 0' of graph 'step', rank 1 at all_reduce 'all_reduce' (collective 4) of 1 f32, by max");
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        rota_plan_release(plans[r]);
+        rota_buffer_release(x[r].buffer);
+        rota_buffer_release(y[r].buffer);
+        assert_ok(rota_communicator_close(world[r], 0));
+    }
+    close_runtimes(2);
+}
+
+/* One lane more on rank 1, behind the others: told before the first begins. */
+static void a_graph_that_has_more(void **state) {
+    (void)state;
+    rota_communicator *world[2];
+    rota_plan *plans[2];
+    rota_tensor x[2];
+    rota_ticket tickets[2];
+    open_runtimes(2);
+    open_named(2, "world", false, world);
+    for (uint32_t r = 0; r < 2; r++) {
+        x[r] = tensor_of(r, 7);
+        recording g = begin("step");
+        for (uint32_t lane = 0; lane < 1 + r; lane++) {
+            if (lane) {
+                rota_tape_destroy(g.tape);
+                rota_recorder_close(g.recorder);
+                assert_ok(rota_recorder_open(g.graph, lane, "more", &g.recorder));
+                assert_ok(rota_tape_create(g.recorder, NULL, &g.tape));
+            }
+            assert_ok(rota_op_all_reduce_into(g.tape, world[r], x[r], ROTA_COLLECTIVE_SUM, x[r]));
+        }
+        plans[r] = end(r, &g);
+        assert_ok(rota_submit(plans[r], NULL, &tickets[r]));
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_status(rota_wait(tickets[r], 0), ROTA_NODE_FAILED);
+        expect_said("rank 0 is at the end of graph 'step', without a collective 2, rank 1 at all_reduce");
+        expect_said("in lane 'more'");
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        rota_plan_release(plans[r]);
+        rota_buffer_release(x[r].buffer);
+        assert_ok(rota_communicator_close(world[r], 0));
+    }
+    close_runtimes(2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_waits_at_another),       cmocka_unit_test(after_a_while),
+        cmocka_unit_test(submitted_in_two_orders),     cmocka_unit_test(orders_of_their_own),
+        cmocka_unit_test(one_order_that_comes_in_two), cmocka_unit_test(recorded_in_two_orders),
+        cmocka_unit_test(a_graph_that_differs_behind), cmocka_unit_test(a_graph_that_has_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
