@@ -11,7 +11,8 @@ static const char *const kind_names[] = {"all_reduce", "reduce_scatter", "all_ga
                                          "broadcast",  "send",           "barrier",    "local"};
 static const char *const reduction_names[ROTA_COLLECTIVE_REDUCTION_COUNT] = {"sum", "mean", "max", "min",
                                                                              "product"};
-static const char *const fault_names[] = {"none", "another step", "abort", "close", "a node fails"};
+static const char *const fault_names[] = {"none",  "another step", "abort",
+                                          "close", "a node fails", "another order"};
 
 const char *random_fault_name(random_fault fault) {
     return fault_names[fault];
@@ -64,9 +65,30 @@ static void draw_groups(uint64_t *state, random_program *p) {
     }
 }
 
+bool random_plan_is_shared(const random_program *p, uint32_t plan, uint32_t a, uint32_t b) {
+    for (uint32_t i = 0; i < p->step_counts[plan]; i++) {
+        const random_step *s = &p->steps[plan][i];
+        const bool is_recorded = s->kind == RANDOM_BARRIER || (s->kind < RANDOM_SEND && s->count > 0);
+        if (is_recorded && p->colors[s->communicator][a] == p->colors[s->communicator][b]) return true;
+    }
+    return false;
+}
+
+/* Of the submission and the next one, on the fault's rank. */
+static bool may_cross(const random_program *p) {
+    if (p->fault_submit + 1 >= p->submit_count) return false;
+    const uint32_t first = p->submits[p->fault_submit], second = p->submits[p->fault_submit + 1];
+    for (uint32_t r = 0; r < p->size && first != second; r++)
+        if (r != p->fault_rank && random_plan_is_shared(p, first, r, p->fault_rank) &&
+            random_plan_is_shared(p, second, r, p->fault_rank))
+            return true;
+    return false;
+}
+
 /* Whether a step can have that fault: one that a rank records otherwise is a collective of several that has elements,
  * one that fails is a kernel. */
 static bool may_have(const random_program *p, const random_step *s, random_fault fault) {
+    if (fault == RANDOM_CROSSES) return may_cross(p);
     if (fault == RANDOM_NODE_FAILS) return s->kind == RANDOM_LOCAL && s->count > 0;
     if (fault != RANDOM_OTHER_STEP) return true;
     return s->kind < RANDOM_SEND && s->count > 0 &&

@@ -56,6 +56,7 @@ typedef enum random_fault {
     RANDOM_ABORT,      /* one gives a communicator up */
     RANDOM_CLOSE,      /* or closes it */
     RANDOM_NODE_FAILS, /* a kernel of one rank's fails */
+    RANDOM_CROSSES, /* one submits two plans in the other order, of which another rank has collectives, too */
     RANDOM_FAULT_COUNT
 } random_fault;
 
@@ -78,6 +79,8 @@ void random_program_draw(uint64_t seed, uint32_t size, bool with_faults, uint32_
 void random_program_print(const random_program *program, FILE *to);
 const char *random_fault_name(random_fault fault);
 
+/* Whether ranks a and b are both of a communicator with a collective of all its ranks in the plan. */
+bool random_plan_is_shared(const random_program *program, uint32_t plan, uint32_t a, uint32_t b);
 random_group random_group_of(const random_program *program, uint32_t communicator, uint32_t rank);
 /* The ranks of a group that a SEND goes from and to; `from` is a BROADCAST's root, too. */
 static inline uint32_t random_from(const random_step *step, const random_group *group) {
