@@ -36,8 +36,8 @@ typedef struct rota_communicator_options {
     /* What carries the bytes. "mpi": MPI's, between processes that mpirun or srun started, or of `mpi_communicator`.
      * "tcp": connections of rota's own, between processes that meet by `address`, or as torchrun (RANK, WORLD_SIZE,
      * MASTER_ADDR, MASTER_PORT) or srun (SLURM_PROCID and the like) told each of them. "alone": one rank, this one.
-     * NULL: as `mpi_communicator` or `address` say; else "mpi" where mpirun, or srun with an MPI, started the process;
-     * else "tcp" where torchrun or srun started several; else "alone". */
+     * NULL: as `mpi_communicator` or `address` say; else "mpi" where mpirun, or srun with an MPI, started the process,
+     * and not torchrun within srun; else "tcp" where torchrun or srun started several; else "alone". */
     const char *transport;
     /* How long a collective waits for another rank that neither comes nor sends; on devices, once all have come, how
      * long the whole of it may take; and how long opening waits for all ranks. 0: 20 s, less than a runtime's 30, so
@@ -55,7 +55,8 @@ typedef struct rota_communicator_options {
     const char *address;
     uint32_t rank, size;
     /* NULL, or a pointer to an MPI_Comm of the application's, which has initialised MPI: its ranks are these. It is
-     * duplicated, so all of its ranks call this, and the application finalises MPI when it has closed this. */
+     * duplicated, so all of its ranks call this, and the application finalises MPI when it has closed this; but where a
+     * communicator of rota's began MPI, the last one of the process to close does. */
     const void *mpi_communicator;
     /* Its collectives are in an order of their own: that of the others on its ranks is not compared with it. For those
      * whose submissions come from threads of their own, in any order beside others'; that no rank waits in a circle is

@@ -103,6 +103,10 @@ const char *rota_meeting_launcher(uint32_t *out_ranks) {
     return NULL;
 }
 
+bool rota_meeting_is_within_srun(void) {
+    return is_torchrun() && is_set("SLURM_PROCID") && !is_set("OMPI_COMM_WORLD_SIZE");
+}
+
 static rota_status take_variable(const char *launcher, const char *variable, uint64_t most,
                                  uint32_t *out_number) {
     const char *text = getenv(variable);

@@ -21,6 +21,9 @@ rota_status rota_meeting_at(const char *address, uint32_t rank, uint32_t size, r
 /* Whether torchrun, srun, or whoever sets the same variables, started this process as one of several, *out_ranks of
  * them; what MPI was told of comes before (mpi_engine.h). Its name; NULL: none did. */
 const char *rota_meeting_launcher(uint32_t *out_ranks);
+/* Whether torchrun started it, itself a task of srun's: what MPI was told then is of that task, which may have several
+ * such processes. */
+bool rota_meeting_is_within_srun(void);
 /* Where that says that they meet. INVALID_ARGUMENT: what it has not set, or how that can't be meant. */
 rota_status rota_meeting_of_launcher(rota_meeting *out_meeting);
 /* The same, "host:port" and the like. */

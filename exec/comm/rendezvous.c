@@ -36,7 +36,8 @@ enum {
     NEWCOMERS = 64,     /* that have not said who they are; one that does not for long gives way */
     ADDRESSES = 16,     /* of a host, that are tried */
     NAP_NS = 20000000,
-    LOOK_NS = 200000
+    LOOK_NS = 200000,
+    CONNECT_NS = 2000000000 /* until who connects looks at rank 0 again */
 };
 static const uint64_t answer_ns = 2000000000u; /* how long one address may take before the next is tried */
 
@@ -437,8 +438,30 @@ static rota_status take_between(gathering *g, newcomer *who) {
     return ROTA_OK;
 }
 
-/* Until it says WELCOME it may not have taken this one for what it is. */
-static bool try_to_connect(gathering *g, uint32_t r) {
+/* Before its time it says that it gives up, or has left: then nobody else is to be waited for. */
+static rota_status look_at_rank_0(const gathering *g) {
+    reply said;
+    const int has_said = look_for_reply(g->sockets[0], &said);
+    if (has_said > 0) return fail_refused(&said);
+    if (has_said == 0) return ROTA_OK;
+    return rota_fail(ROTA_SYSTEM, "communicator '%.63s': rank 0, %s, left before all were connected", g->name,
+                     g->where);
+}
+
+static uint64_t next_look(const gathering *g, uint64_t after_ns) {
+    const uint64_t look_ns = rota_deadline_after(after_ns);
+    return look_ns < g->deadline_ns ? look_ns : g->deadline_ns;
+}
+
+/* A connection that is not there yet is begun anew; who has it may be connected to others first. */
+static rota_status await_welcome(const gathering *g, int made) {
+    while (!rota_socket_await(made, false, next_look(g, NAP_NS)) && rota_clock_ns() < g->deadline_ns)
+        ROTA_TRY(look_at_rank_0(g));
+    return ROTA_OK;
+}
+
+/* Until it says WELCOME it may not have taken this one for what it is. *out_made false, with errno: not now. */
+static rota_status try_to_connect(gathering *g, uint32_t r, bool *out_made) {
     const greeting own = {.magic = MAGIC,
                           .protocol = PROTOCOL,
                           .size = g->meeting->size,
@@ -446,26 +469,34 @@ static bool try_to_connect(gathering *g, uint32_t r) {
                           .key = g->session,
                           .is_between = 1};
     reply said = {.magic = 0};
-    const int made = rota_socket_connect(&g->ranks[r], g->deadline_ns);
-    if (made < 0) return false;
+    *out_made = false;
+    const int made = rota_socket_connect(&g->ranks[r], next_look(g, CONNECT_NS));
+    if (made < 0) return ROTA_OK;
     make_quick(made);
-    if (rota_socket_send(made, &own, sizeof own, g->deadline_ns) &&
-        rota_socket_receive(made, &said, sizeof said, g->deadline_ns) && said.magic == MAGIC &&
-        said.kind == WELCOME) {
+    rota_status status = ROTA_OK;
+    if (rota_socket_send(made, &own, sizeof own, g->deadline_ns)) {
+        status = await_welcome(g, made);
+        *out_made = status == ROTA_OK && rota_socket_receive(made, &said, sizeof said, g->deadline_ns) &&
+                    said.magic == MAGIC && said.kind == WELCOME;
+    }
+    if (*out_made) {
         g->sockets[r] = made;
-        return true;
+        return ROTA_OK;
     }
     const int error = errno;
     (void)close(made);
     errno = error;
-    return false;
+    return status;
 }
 
 /* The one that it connects to has come, so what is wrong passes, or the time does. */
 static rota_status connect_to(gathering *g, uint32_t r) {
     char text[ROTA_SOCKET_TEXT];
-    while (!try_to_connect(g, r)) {
+    for (bool is_made = false;;) {
+        ROTA_TRY(try_to_connect(g, r, &is_made));
         const int error = errno;
+        if (is_made) return ROTA_OK;
+        ROTA_TRY(look_at_rank_0(g));
         if (rota_clock_ns() > g->deadline_ns || error == EMFILE || error == ENFILE) {
             rota_socket_describe(&g->ranks[r], text);
             return rota_fail(error == EMFILE || error == ENFILE ? ROTA_SYSTEM : ROTA_TIMEOUT,
@@ -474,19 +505,13 @@ static rota_status connect_to(gathering *g, uint32_t r) {
         }
         rota_nap_until(rota_deadline_after(NAP_NS));
     }
-    return ROTA_OK;
 }
 
 static rota_status connect_between(gathering *g) {
     char missing[160];
-    reply said;
     for (uint32_t r = 1; r < g->meeting->rank; r++) ROTA_TRY(connect_to(g, r));
     for (;;) {
-        const int has_said = look_for_reply(g->sockets[0], &said); /* before its time: that it gives up */
-        if (has_said > 0) return fail_refused(&said);
-        if (has_said < 0)
-            return rota_fail(ROTA_SYSTEM, "communicator '%.63s': rank 0, %s, left before all were connected",
-                             g->name, g->where);
+        ROTA_TRY(look_at_rank_0(g));
         list_missing(g, g->meeting->rank + 1, missing, sizeof missing);
         if (!missing[0]) return ROTA_OK;
         if (rota_clock_ns() > g->deadline_ns)

@@ -191,8 +191,8 @@ typedef struct attempts {
     uint64_t target; /* of this attempt */
     uint32_t left;   /* with this one */
     bool tells;      /* rewrites are told of the limit: they may choose what takes less and costs more */
-    bool
-        by_chance; /* the limit is what happened to be free: rewrites, which may change bits, are never told */
+    uint64_t
+        told; /* what they are told of then: the caller's own limit, and never what happens to be free; 0: none */
     uint64_t least; /* bytes that one took */
     char best[512]; /* what is to be said of that one */
 } attempts;
@@ -222,7 +222,7 @@ static rota_status judge_memory(const rota_compiler *c, attempts *a, bool *out_a
         return ROTA_OK;
     }
     /* Once more from the beginning, with rewrites that do what they can. */
-    if (!a->tells && !a->by_chance && c->graph->hook_count) {
+    if (!a->tells && a->told && c->graph->hook_count) {
         a->tells = *out_again = true;
         a->left = ATTEMPTS_MAX;
         a->target = a->limit;
@@ -241,7 +241,7 @@ static rota_status compile_once(rota_graph *graph, const rota_compile_options *o
                        .devices = devices,
                        .plan = plan,
                        .info = plan->compile_info,
-                       .memory = {a->target, a->tells ? a->limit : 0}};
+                       .memory = {a->target, a->tells ? a->told : 0}};
     c.policy_queues = c.queue_count = options->queues ? options->queues : 1;
     /* A device's transfer queue is its last one, whatever the policy may use; a runtime of one queue has
      * none. */
@@ -271,13 +271,18 @@ static rota_status compile_once(rota_graph *graph, const rota_compile_options *o
     return ROTA_OK;
 }
 
-rota_status rota_plan_compile(rota_graph *graph, const rota_compile_options *options,
-                              const rota_plan_devices *devices, rota_plan **out_plan) {
+/* The caller's own; 0: none. */
+static uint64_t limit_of(const rota_graph *graph, const rota_compile_options *options) {
     const uint64_t limit =
         options->memory_limit_bytes ? options->memory_limit_bytes : graph->memory_limit_bytes;
+    return limit == UINT64_MAX ? 0 : limit;
+}
+
+rota_status rota_plan_compile(rota_graph *graph, const rota_compile_options *options,
+                              const rota_plan_devices *devices, rota_plan **out_plan) {
+    const uint64_t limit = limit_of(graph, options);
+    attempts a = {.limit = limit, .target = limit, .told = limit, .left = ATTEMPTS_MAX, .least = UINT64_MAX};
     *out_plan = NULL;
-    attempts a = {.limit = limit == UINT64_MAX ? 0 : limit, .left = ATTEMPTS_MAX, .least = UINT64_MAX};
-    a.target = a.limit;
     while (!*out_plan) ROTA_TRY(compile_once(graph, options, devices, &a, out_plan));
     return ROTA_OK;
 }
@@ -285,11 +290,8 @@ rota_status rota_plan_compile(rota_graph *graph, const rota_compile_options *opt
 rota_status rota_plan_compile_in(rota_graph *graph, const rota_compile_options *options,
                                  const rota_plan_devices *devices, uint64_t free_bytes,
                                  rota_plan **out_plan) {
-    attempts a = {.limit = free_bytes,
-                  .target = free_bytes,
-                  .left = ATTEMPTS_MAX,
-                  .least = UINT64_MAX,
-                  .by_chance = true};
+    const uint64_t told = limit_of(graph, options), limit = told && told < free_bytes ? told : free_bytes;
+    attempts a = {.limit = limit, .target = limit, .told = told, .left = ATTEMPTS_MAX, .least = UINT64_MAX};
     *out_plan = NULL;
     while (!*out_plan) ROTA_TRY(compile_once(graph, options, devices, &a, out_plan));
     return ROTA_OK;

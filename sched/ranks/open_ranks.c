@@ -84,7 +84,8 @@ static rota_status find_carrier(const rota_communicator_options *o, asked_open *
         out->by = TCP;
         return rota_meeting_at(o->address, o->rank, o->size, &out->meeting);
     }
-    const bool is_started = rota_mpi_is_started(), is_tcp = o->transport && strcmp(o->transport, "tcp") == 0;
+    const bool is_started = rota_mpi_is_started() && !rota_meeting_is_within_srun(),
+               is_tcp = o->transport && strcmp(o->transport, "tcp") == 0;
     if (o->mpi_communicator) {
         out->by = MPI;
         out->is_given = true;

@@ -31,11 +31,38 @@ static void run_cases(rota_runtime *runtime, rota_communicator *communicator) {
     }
 }
 
+/* rota began MPI, and the application gives it a communicator then: the last one to close ends MPI, whichever it is. */
+static int give_later(rota_runtime *runtime) {
+    rota_communicator *world, *later;
+    MPI_Comm all = MPI_COMM_WORLD;
+    int is_finalised = 0;
+    const rota_communicator_options options =
+        ROTA_COMMUNICATOR_OPTIONS(.transport = "mpi", .timeout_ns = 20000000000u);
+    const rota_status opened = rota_communicator_open(runtime, &options, &world);
+    if (opened == ROTA_UNSUPPORTED) {
+        (void)printf("skipped: %s\n", rota_last_error());
+        return 77;
+    }
+    rank_want(opened == ROTA_OK, "%s", rota_last_error());
+    rank_ok(open_given(runtime, &all, "later", &later));
+    rank_cases[0].run(runtime, world);
+    rank_ok(rota_communicator_close(world, 0));
+    MPI_Finalized(&is_finalised);
+    rank_want(!is_finalised, "MPI was ended under a communicator");
+    rank_cases[0].run(runtime, later);
+    rank_ok(rota_communicator_close(later, 0));
+    MPI_Finalized(&is_finalised);
+    rank_want(is_finalised, "MPI was not ended");
+    rank_ok(rota_runtime_close(runtime, 20000000000u));
+    return 0;
+}
+
 int main(int argc, char **argv) {
     rota_runtime *runtime;
     rota_communicator *world, *half;
     const rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = "");
     rank_ok(rota_runtime_open(&options, &runtime));
+    if (argc > 1) return give_later(runtime);
     MPI_Comm all = MPI_COMM_WORLD, none = MPI_COMM_NULL, part;
     const rota_status opened = open_given(runtime, &all, "all", &world);
     if (opened == ROTA_UNSUPPORTED) {

@@ -37,6 +37,13 @@ static void other_launchers_are_noticed(void **state) {
     (void)setenv("MASTER_PORT", "48621", 1); /* nobody listens behind it */
     assert_status(rota_communicator_open(runtime, &soon, &communicator), ROTA_TIMEOUT);
     expect_said("communicator 'world': rank 2 did not find rank 0 at 127.0.0.1:48622 to 48637");
+    /* Within srun each of its tasks may be several of torchrun's processes: MPI's variables are the task's. */
+    (void)setenv("PMI_SIZE", "2", 1);
+    (void)setenv("SLURM_PROCID", "1", 1);
+    assert_status(rota_communicator_open(runtime, &soon, &communicator), ROTA_TIMEOUT);
+    expect_said("communicator 'world': rank 2 did not find rank 0 at 127.0.0.1:48622 to 48637");
+    (void)unsetenv("PMI_SIZE");
+    (void)unsetenv("SLURM_PROCID");
     for (const char *const *name = (const char *const[]){"TORCHELASTIC_RUN_ID", "RANK", "MASTER_ADDR", NULL};
          *name; name++)
         (void)unsetenv(*name);

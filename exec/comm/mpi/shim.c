@@ -2,6 +2,7 @@
  * See exec/comm/mpi_functions.h. */
 #include <mpi.h>
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +10,13 @@
 
 typedef struct world {
     MPI_Comm mpi;
-    int initialised_here;
 } world;
+
+/* MPI in this process: how many worlds there are, and whether one of them began it. The last one ends it then, also
+ * where the application has given its own meanwhile. */
+static pthread_mutex_t life_mutex = PTHREAD_MUTEX_INITIALIZER;
+static unsigned worlds;
+static int is_begun_here;
 
 typedef struct request {
     MPI_Request mpi;
@@ -46,7 +52,8 @@ static int is_own_library(void) {
     return MPI_Get_library_version(text, &length) == MPI_SUCCESS && strstr(text, family) != NULL;
 }
 
-static int initialise(int is_given, int *out_here) {
+/* Under life_mutex. */
+static int initialise(int is_given) {
     int is_initialised = 0, is_finalised = 0, level = MPI_THREAD_SINGLE;
     int error = MPI_Finalized(&is_finalised);
     if (error == MPI_SUCCESS && is_finalised) return ROTA_MPI_FINALISED;
@@ -56,11 +63,27 @@ static int initialise(int is_given, int *out_here) {
         if (is_given) return ROTA_MPI_NOT_INITIALISED;
         /* The application may call MPI itself later. */
         error = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
-        *out_here = error == MPI_SUCCESS;
+        is_begun_here = error == MPI_SUCCESS;
         return error;
     }
     error = MPI_Query_thread(&level);
     return error == MPI_SUCCESS && level < MPI_THREAD_MULTIPLE ? ROTA_MPI_NOT_MULTIPLE : error;
+}
+
+static int begin_life(int is_given) {
+    (void)pthread_mutex_lock(&life_mutex);
+    const int error = initialise(is_given);
+    worlds += error == MPI_SUCCESS;
+    (void)pthread_mutex_unlock(&life_mutex);
+    return error;
+}
+
+static int end_life(void) {
+    (void)pthread_mutex_lock(&life_mutex);
+    const int is_last = --worlds == 0 && is_begun_here;
+    const int error = is_last ? MPI_Finalize() : MPI_SUCCESS; /* under it: nobody begins one meanwhile */
+    (void)pthread_mutex_unlock(&life_mutex);
+    return error;
 }
 
 static int duplicate(const uint64_t *taken, MPI_Comm *out_own) {
@@ -79,7 +102,8 @@ static int begin(const uint64_t *taken, void **out_world, uint32_t *out_rank, ui
     if (!is_own_library()) return ROTA_MPI_OTHER;
     world *made = calloc(1, sizeof *made);
     if (!made) return MPI_ERR_NO_MEM;
-    int error = initialise(taken != NULL, &made->initialised_here);
+    int error = begin_life(taken != NULL);
+    const int is_alive = error == MPI_SUCCESS;
     if (error == MPI_SUCCESS) error = duplicate(taken, &made->mpi);
     if (error == MPI_SUCCESS) error = MPI_Comm_set_errhandler(made->mpi, MPI_ERRORS_RETURN);
     if (error == MPI_SUCCESS) error = MPI_Comm_rank(made->mpi, &rank);
@@ -89,6 +113,7 @@ static int begin(const uint64_t *taken, void **out_world, uint32_t *out_rank, ui
     *out_rank = (uint32_t)rank;
     *out_size = (uint32_t)size;
     *out_world = made;
+    if (error != MPI_SUCCESS && is_alive) (void)end_life();
     if (error != MPI_SUCCESS) free(made);
     return error;
 }
@@ -157,11 +182,10 @@ static void take_unwanted(MPI_Comm mpi) {
 
 static int end(void *own) {
     world *ended = own;
-    const int initialised_here = ended->initialised_here;
     take_unwanted(ended->mpi);
-    const int error = MPI_Comm_free(&ended->mpi);
+    const int error = MPI_Comm_free(&ended->mpi), ended_error = end_life();
     free(ended);
-    return initialised_here ? MPI_Finalize() : error;
+    return error != MPI_SUCCESS ? error : ended_error;
 }
 
 static void explain(int error, char *out_text, size_t capacity) {

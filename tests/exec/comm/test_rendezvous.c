@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -276,6 +277,42 @@ static void no_rank_0(void **state) {
     expect(&ranks[1], ROTA_TIMEOUT, "it has not written the file");
 }
 
+static void *stop_soon(void *argument) {
+    test_nap_ms(250);
+    (void)kill(*(const pid_t *)argument, SIGSTOP);
+    return NULL;
+}
+
+/* Rank 1 has come, and stands still as rank 2 connects to it: that is told when rank 0 gives up, long before its own
+ * timeout. */
+static void who_connects_is_told(void **state) {
+    (void)state;
+    char address[64];
+    came all[3], ranks[2];
+    pthread_t stopper;
+    address_of(free_port(), address);
+    prepare(all, 3, address);
+    all[0].timeout_ns = 1500000000u;
+    all[2].timeout_ns = 20000000000u;
+    all[2].late_ms = 500;
+    pid_t child = fork();
+    if (child == 0) {
+        (void)come(&all[1]);
+        _exit(1);
+    }
+    assert_int_equal(pthread_create(&stopper, NULL, stop_soon, &child), 0);
+    ranks[0] = all[0];
+    ranks[1] = all[2];
+    const uint64_t begin_ns = rota_clock_ns();
+    run(ranks, 2);
+    assert_true(rota_clock_ns() - begin_ns < 8000000000u);
+    assert_int_equal(pthread_join(stopper, NULL), 0);
+    assert_true(ranks[0].status != ROTA_OK);
+    expect(&ranks[1], ROTA_TIMEOUT, "rank 0 waited at ");
+    (void)kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
 static void other_words(void **state) {
     (void)state;
     char address[64];
@@ -486,13 +523,21 @@ static void slurm_says(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses),    cmocka_unit_test(torchrun_says),
-        cmocka_unit_test(slurm_says),   cmocka_unit_test(by_port),
-        cmocka_unit_test(by_file),      cmocka_unit_test(gone_rank),
-        cmocka_unit_test(missing_rank), cmocka_unit_test(no_rank_0),
-        cmocka_unit_test(other_words),  cmocka_unit_test(two_names),
-        cmocka_unit_test(many_ranks),   cmocka_unit_test(sent_before_it_went),
-        cmocka_unit_test(strangers),    cmocka_unit_test(two_jobs),
+        cmocka_unit_test(addresses),
+        cmocka_unit_test(torchrun_says),
+        cmocka_unit_test(slurm_says),
+        cmocka_unit_test(by_port),
+        cmocka_unit_test(by_file),
+        cmocka_unit_test(gone_rank),
+        cmocka_unit_test(missing_rank),
+        cmocka_unit_test(no_rank_0),
+        cmocka_unit_test(who_connects_is_told),
+        cmocka_unit_test(other_words),
+        cmocka_unit_test(two_names),
+        cmocka_unit_test(many_ranks),
+        cmocka_unit_test(sent_before_it_went),
+        cmocka_unit_test(strangers),
+        cmocka_unit_test(two_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
