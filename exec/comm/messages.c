@@ -128,14 +128,17 @@ static rota_status do_orders_agree(rota_messages *m) {
     return ROTA_OK;
 }
 
-/* Whether what the ranks' graphs have on this communicator behind it is the same. */
+/* Whether what the ranks' graphs have on this communicator behind it is the same, as far as all know it of theirs. */
 static bool do_rests_agree(const rota_messages *m) {
     const rota_announcement *own = &m->announced[m->base.rank];
-    for (uint32_t i = 0; i < m->base.size; i++)
-        if (rota_messages_has_part(m, i) &&
-            (m->announced[i].rest != own->rest || m->announced[i].rest_count != own->rest_count))
-            return false;
-    return true;
+    bool are_known = own->rest_count > 0, are_same = true;
+    for (uint32_t i = 0; i < m->base.size; i++) {
+        if (!rota_messages_has_part(m, i)) continue;
+        are_known = are_known && m->announced[i].rest_count > 0;
+        are_same =
+            are_same && m->announced[i].rest == own->rest && m->announced[i].rest_count == own->rest_count;
+    }
+    return are_same || !are_known;
 }
 
 static rota_status expect_all(rota_messages *m) {

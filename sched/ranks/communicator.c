@@ -204,7 +204,7 @@ static bool look_at_work(rota_rank_work *work, bool *out_moved) {
     if (own->close) return look_at_close(c);
     status = own->transport->vtable->progress(own->transport, &is_over, out_moved);
     if (!is_over) {
-        if (!*out_moved) rota_order_waits(c);
+        if (!*out_moved && own->run) rota_order_waits(c); /* of a split nothing is compared */
         return true;
     }
     if (own->run && status == ROTA_OK && c->posted.collective.on_device) {
