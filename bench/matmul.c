@@ -284,6 +284,8 @@ typedef struct timing {
     uint64_t replays;
 } timing;
 
+static progress_bar bar;
+
 /* PyTorch's times in turns with rota's. */
 typedef struct comparison {
     torch_child *child; /* NULL: none */
@@ -294,10 +296,12 @@ static void compare_once(comparison *with, uint64_t iters, uint64_t repeat) {
     if (!with->child) return;
     bool answered = torch_run(with->child, false, iters, &with->eager_ms[repeat]);
     if (answered && with->child->gpu) answered = torch_run(with->child, true, iters, &with->graph_ms[repeat]);
-    if (!answered) with->child = NULL;
+    if (answered) return;
+    progress_clear(&bar);
+    fprintf(stderr, "%s: PyTorch did not run the product that it was given: it is not compared\n", program);
+    with->child = NULL;
 }
 
-static progress_bar bar;
 static uint64_t measured;
 
 static int time_replays(const settings *s, const products *p, torch_child *child, timing *out) {
@@ -430,7 +434,13 @@ static int time_shape(const settings *s, const opened_device *opened, const matm
     if (compared && fclose(copy) != 0 && made == ROTA_OK)
         made = rota_fail(ROTA_SYSTEM, "'%s' can't be written", copy_path);
     REPORT_TRY(made);
-    if (compared && !torch_set(child, of, p.sets, copy_path)) torch_stop(child);
+    if (compared && !torch_set(child, of, p.sets, copy_path)) {
+        char text[MATMUL_TEXT_MAX];
+        progress_clear(&bar);
+        fprintf(stderr, "%s: PyTorch did not take the operands of %s: from here on nothing is compared\n",
+                program, matmul_shape_text(of, text));
+        torch_stop(child);
+    }
     code = time_replays(s, &p, child->process > 0 ? child : NULL, &t);
     for (uint64_t set = 0; set < p.sets && code == EXIT_GOOD; set++)
         REPORT_TRY(check_set(&p, s->dtype, set, SAMPLED_ROWS, s->atol, s->rtol, result));
@@ -512,6 +522,15 @@ static int run(const settings *s, const char *id, const char *shapes, const char
     return report_write(result, out, code);
 }
 
+/* What is said of the shapes: what was given, or of so many by the seed, how they were drawn. */
+static const char *draw_shapes(settings *s, uint64_t count, uint64_t seed, const char *given, char text[64]) {
+    if (!count) return given;
+    s->shape_count = (uint32_t)count;
+    matmul_shapes_draw(seed, s->shape_count, s->shapes);
+    (void)snprintf(text, 64, "%" PRIu64 " drawn by seed %" PRIu64, count, seed);
+    return text;
+}
+
 int bench_matmul(int argc, char **argv) {
     static const rota_dtype dtypes[] = {ROTA_F32, ROTA_F16, ROTA_BF16};
     settings s = {.iters = 40, .warmup = 8, .repeat = 3, .atol = 2e-2, .rtol = 1e-2};
@@ -565,7 +584,8 @@ int bench_matmul(int argc, char **argv) {
             good ? "--check-shape" : "--shapes", good ? 1 : MATMUL_SHAPES_MAX, good ? check_text : shapes);
         return EXIT_BAD_ARGUMENT;
     }
-    if (random) matmul_shapes_draw(seed, s.shape_count = (uint32_t)random, s.shapes);
+    char drawn[64];
+    shapes = draw_shapes(&s, random, seed, shapes, drawn);
     s.dtype = dtypes[dtype];
     s.compare = compare == 0;
     return run(&s, id, shapes, out);

@@ -430,31 +430,42 @@ static rota_status watch_all(tcp_engine *e, const int *sockets) {
     return ROTA_OK;
 }
 
-static tcp_engine *make_engine(const rota_meeting *meeting) {
+static rota_status make_engine(const rota_meeting *meeting, const char *name, tcp_engine **out_engine) {
     tcp_engine *e = calloc(1, sizeof *e);
-    if (!e) return NULL;
-    e->base = (rota_engine){&vtable, "tcp", meeting->rank, meeting->size, UINT32_MAX, false, 0};
-    e->events = epoll_create1(EPOLL_CLOEXEC);
-    e->peers = calloc(meeting->size, sizeof *e->peers);
-    e->nowhere = malloc(NOWHERE_BYTES);
-    if (e->events >= 0 && e->peers && e->nowhere) return e;
-    if (e->events >= 0) (void)close(e->events);
-    free(e->peers);
-    free(e->nowhere);
+    int error = e ? 0 : ENOMEM;
+    if (e) {
+        e->base = (rota_engine){&vtable, "tcp", meeting->rank, meeting->size, UINT32_MAX, false, 0};
+        e->peers = calloc(meeting->size, sizeof *e->peers);
+        e->nowhere = malloc(NOWHERE_BYTES);
+        e->events = epoll_create1(EPOLL_CLOEXEC);
+        error = e->events < 0 ? errno : e->peers && e->nowhere ? 0 : ENOMEM;
+    }
+    if (!error) {
+        *out_engine = e;
+        return ROTA_OK;
+    }
+    if (e) {
+        if (e->events >= 0) (void)close(e->events);
+        free(e->peers);
+        free(e->nowhere);
+    }
     free(e);
-    return NULL;
+    if (error == ENOMEM)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%.63s': no host memory for %u ranks", name,
+                         meeting->size);
+    return rota_fail(ROTA_SYSTEM, "communicator '%.63s': rank %u can't look at connections: %s", name,
+                     meeting->rank, strerror(error));
 }
 
 rota_status rota_tcp_open(const rota_meeting *meeting, const char *name, uint64_t timeout_ns,
                           rota_engine **out_engine) {
-    tcp_engine *e = make_engine(meeting);
-    int *sockets = e ? calloc(meeting->size, sizeof *sockets) : NULL;
+    tcp_engine *e = NULL;
+    ROTA_TRY(make_engine(meeting, name, &e));
+    int *sockets = calloc(meeting->size, sizeof *sockets);
     if (!sockets) {
-        if (e) {
-            (void)close(e->events);
-            free(e->peers);
-            free(e->nowhere);
-        }
+        (void)close(e->events);
+        free(e->peers);
+        free(e->nowhere);
         free(e);
         return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%.63s': no host memory for %u ranks", name,
                          meeting->size);

@@ -107,7 +107,8 @@ static rota_status offset_of_source(certifier *c, uint32_t n, uint32_t part, con
     const rota_plan_memory *memories = plan->partitions[part].memories;
     const bool is_peer =
         !source->is_slot && !target->is_slot && source->memory < plan->partitions[part].desc.memory_count &&
-        memories[source->memory].is_peer && memories[target->memory].foreign_part == ROTA_NONE;
+        target->memory < plan->partitions[part].desc.memory_count && memories[source->memory].is_peer &&
+        memories[target->memory].foreign_part == ROTA_NONE;
     uint32_t which;
     if (!is_peer)
         return rota_certify_wrong(c, "%s copies neither by a mirror nor out of a peer's memory",

@@ -127,6 +127,15 @@ expect 0 'building  [0-9.]+ builds/s  [0-9]+:[0-9]+ left' "$here/on_terminal.py"
 expect 0 'ns/node' "$bench" plan --nodes 300K
 if grep -q $'\033' output; then echo "FAILED: a bar in a file"; failures=$((failures + 1)); fi
 expect 0 '4 examples, 0 wrong elements' "$bench" ops --device cpu --shapes large --check-only --op sum_squares
+# PyTorch that is there and then takes no operands, or runs nothing: it is said. By a stand-in for python3.
+mkdir answers
+for answer in "took operands" "run product"; do
+  printf '#!/bin/sh\necho ready 9\nread line\n%s\nread line\necho no\n' \
+    "$([ "$answer" = "run product" ] && echo 'echo set' || echo 'echo no')" >answers/python3
+  chmod +x answers/python3
+  PATH=$PWD/answers:$PATH expect 0 "PyTorch did not (take|run) the ${answer#* }" "$bench" matmul --device cpu \
+    --shapes 64x48x32 --iters 2 --warmup 1 --repeat 1 --compare torch
+done
 expect 0 ' 0 of ' "$bench" matmul --device cpu --shapes 64x48x80,33x17x129 --iters 5 --warmup 1 --repeat 2 \
   --check-shape 65x67x69 --trace matmul.trace --out matmul.json
 fields matmul.json timestamp iters warmup repeat dtype shapes device check rows
