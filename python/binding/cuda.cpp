@@ -240,8 +240,9 @@ bool CudaCopies::is_over(uint64_t timeout_ns) const {
 
 /* ---- Arrays ---- */
 
+/* Whether its type has buffers says nothing: those of JAX's and CuPy's arrays are for others that lie on the host. */
 bool is_on_cuda(nb::handle array) {
-    if (PyObject_CheckBuffer(array.ptr()) || !nb::hasattr(array, "__dlpack_device__")) return false;
+    if (!nb::hasattr(array, "__dlpack_device__")) return false;
     const nb::object device = array.attr("__dlpack_device__")();
     return nb::cast<int>(nb::int_(device[0])) == nb::device::cuda::value;
 }

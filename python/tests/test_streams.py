@@ -14,7 +14,7 @@ import pytest
 
 import rota
 from conftest import on_stub
-from stub_driver import Driver, Gate, Words, address_in
+from stub_driver import CUDA, Driver, Gate, Words, address_in
 
 COUNT = 64
 SOON = 0.05  # what is not to happen has not happened by then
@@ -343,6 +343,29 @@ def test_dlpacks_streams_that_are_refused(driver: Driver, device: rota.Device, c
         y.__dlpack__(stream=None, copy=copy)
     with pytest.raises(rota.errors.Unsupported, match="has no streams"):
         cpu.adopt(np.zeros(16, np.float32), stream=7)
+
+
+class Buffered(bytearray):
+    """As JAX's and CuPy's arrays: of a type that has buffers, which say nothing of what lies on a GPU."""
+
+    def __init__(self, words: Any) -> None:
+        super().__init__(4)
+        self.words = words
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CUDA, 0
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.words.__dlpack__(**options)
+
+
+def test_arrays_whose_type_has_buffers(driver: Driver, device: rota.Device) -> None:
+    words = driver.words(COUNT, 3)
+    np.testing.assert_array_equal(device.from_dlpack(Buffered(words)).numpy(), words.array)
+    stepped(device, device.adopt(Buffered(words)))().wait()
+    np.testing.assert_array_equal(words.array, np.full(COUNT, 4, np.float32))
+    with pytest.raises(rota.errors.InvalidArgument, match="in the memory of 'cuda:0' is expected, not .*bytearray"):
+        device.adopt(bytearray(16))
 
 
 def test_producers_are_told_the_stream(driver: Driver, device: rota.Device) -> None:
