@@ -1,7 +1,8 @@
 /* Dma-bufs of a Vulkan device. Lavapipe has no VK_EXT_external_memory_dma_buf, but memory that is shared by opaque
- * descriptors: between it and rota stands here a driver that has the extension, and makes such of its dma-bufs. It
- * stands there by the application's get_instance_proc_addr, and notes what rota asks of it that the specification
- * forbids. */
+ * descriptors, which are files that have a size, as a dma-buf has: between it and rota stands here a driver that has
+ * the extension, and makes such of its dma-bufs. It stands there by the application's get_instance_proc_addr, and notes
+ * what rota asks of it that the specification forbids. On other devices there is nothing to make dma-bufs of, and
+ * test_vk_export_device has the driver's own. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -137,11 +138,14 @@ typedef struct scene {
 /* Of a device that was made with the extensions that it has, and says it has that of dma-bufs, too, if `is_on`. */
 static scene open_scene(bool is_on, VkExternalMemoryFeatureFlags features, bool go_together) {
     scene s = {.app = application_open(APPLICATION_VERSIONS)};
+    VkPhysicalDeviceProperties2 is = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
     bool shares = false;
+    s.app->i.GetPhysicalDeviceProperties2(s.app->physical, &is);
     for (uint32_t i = 0; i < s.app->info.enabledExtensionCount; i++)
         shares = shares || strcmp(s.app->parts.extensions[i], VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME) == 0;
-    if (!shares) {
-        print_message("skipped: the device has no " VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME "\n");
+    if (!shares || is.properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU) {
+        print_message("skipped: %s is no software device with " VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME "\n",
+                      is.properties.deviceName);
         application_close(s.app);
         skip();
     }
