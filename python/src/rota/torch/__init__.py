@@ -10,6 +10,7 @@ from . import windows as windows  # whose ops are in the table once it is here
 from .capture import Captured as Captured
 from .capture import adopt as adopt
 from .capture import capture as capture
+from .checkpoints import keep
 from .decompositions import decompositions, unrolled
 from .devices import allocator as allocator
 from .devices import device as device
@@ -45,6 +46,7 @@ def partition(joint: Any, inputs: Any, *, num_fwd_outputs: int, **options: Any) 
     """A graph of both passes as one of each."""
     from functorch.compile import default_partition
 
+    keep(joint.graph)
     pair(joint)
     turn(joint)
     forward, backward = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **options)

@@ -18,6 +18,7 @@ from .._rota import Communicator, Device, Tensor
 from ..errors import InvalidArgument
 from .decompositions import decompositions, unrolled
 from . import casts, scaler as amp
+from .checkpoints import Tracing, draw_once
 from .devices import CPU, adopted, device, range_of
 from .fixed import FixedSegment, current
 from .layouts import turn
@@ -395,7 +396,7 @@ class Captured:
             given = iter(values[len(tensors) + len(rates) :])
             replaced = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
             args, kwargs = pytree.tree_unflatten(replaced, spec)
-            with self._swapped(state, of_rates, dict(zip(grads, of_grads, strict=True))):
+            with numbers, self._swapped(state, of_rates, dict(zip(grads, of_grads, strict=True))):
                 before = [len(optimizer.state) for optimizer in self.optimizers]
                 returned = self.step(*args, **kwargs)
                 if before != [len(optimizer.state) for optimizer in self.optimizers]:
@@ -411,8 +412,10 @@ class Captured:
             ]
             return outs
 
+        homes = list(dict.fromkeys(one.device for one in tensors if one.device.type == "cuda"))
         random = torch.get_rng_state()
-        of_gpu = [torch.cuda.get_rng_state(one.device) for one in tensors[:1] if one.device.type == "cuda"]
+        of_gpus = [torch.cuda.get_rng_state(home) for home in homes]
+        numbers = Tracing([CPU, *homes])
         try:
             given = [*tensors, *rates, *inputs, *grads.values()]
             with contextlib.ExitStack() as traced_so:
@@ -421,8 +424,9 @@ class Captured:
                 module = make_fx(traced, decomposition_table=decompositions(), tracing_mode="fake")(*given)
         finally:
             torch.set_rng_state(random)
-            for one in of_gpu:
-                torch.cuda.set_rng_state(one, tensors[0].device)
+            for one, home in zip(of_gpus, homes, strict=True):
+                torch.cuda.set_rng_state(one, home)
+        draw_once(module.graph, numbers.drawn)
         for node in reversed(module.graph.nodes):
             if getattr(node.target, "namespace", "") == "profiler":  # an optimizer names its steps to profilers
                 module.graph.erase_node(node)

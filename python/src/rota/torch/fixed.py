@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from .._rota import Device, Memory, Plan, Tensor
 from .devices import words_of
+from .draws import Numbers, draws, without_dropout
 from .kernels import Call, Layout, copy_all
 from .segment import NAMES, OPERANDS_MAX, Output, Segment, id_of
 
@@ -68,22 +69,30 @@ def shared_by(device: Device, home: Any) -> Shared:
 class Captured:
     """A node's call on a GPU: what it puts on the stream is what every replay does."""
 
-    def __init__(self, call: Call, sizes: Sequence[int], home: Any, pool: Any) -> None:
+    def __init__(
+        self, call: Call, sizes: Sequence[int], home: Any, pool: Any, numbers: Numbers | None = None
+    ) -> None:
         self.call, self.sizes, self.home, self.pool = call, sizes, home, pool
+        self.numbers = numbers  # where it draws some
 
     def __call__(self, addresses: Sequence[int], stream: int, is_trial: bool) -> None:
+        drawing = contextlib.nullcontext() if self.numbers is None else self.numbers.drawn(is_trial)
+        try:
+            with drawing:
+                self._put_on(stream, addresses, is_trial)
+        except Exception:
+            not_capturable.add(self.call.target)
+            raise
+
+    def _put_on(self, stream: int, addresses: Sequence[int], is_trial: bool) -> None:
         on = torch.cuda.ExternalStream(stream, device=self.home)
         # The stream's device is current inside, and what is made there the pool's. A step may be compiled inside of
         # a block of autocast, which its graph has in it already.
         with torch.cuda.stream(on), torch.cuda.use_mem_pool(self.pool, self.home), torch._C._DisableAutocast():
             if is_trial:
                 self._try(addresses)
-                return
-            try:
+            else:
                 self.call(addresses)
-            except Exception:
-                not_capturable.add(self.call.target)
-                raise
 
     def _try(self, addresses: Sequence[int]) -> None:
         """Once without a capture, so that what libraries do at their first call is done. Zeroes are indices of
@@ -91,7 +100,7 @@ class Captured:
         for address, size in zip(addresses, self.sizes, strict=False):
             Layout(0, size, torch.uint8, (size,), (1,), 0, self.home).tensor(address).zero_()
         try:
-            self.call(addresses)
+            without_dropout(self.call)(addresses)
         except Exception as error:
             LOG.debug("%s on zeroes: %s: %s", self.call.target, type(error).__name__, error)
 
@@ -191,6 +200,7 @@ class FixedSegment(Segment):
         self.counted: int | None = None  # the last node that counts steps, or the first call
         self.last: Any = None  # the stream of the last call
         self.tickets: deque[Any] = deque()  # of calls of which it is not known how they ended
+        self.numbers: Numbers | None = None  # where kernels of PyTorch's on a GPU draw some
         with current(home):
             super().__init__(device, *rest)
         self.lent = self._lend(lends)
@@ -199,7 +209,11 @@ class FixedSegment(Segment):
 
     def compile(self) -> Plan:
         # One instance: it is captured once, while it is compiled, by the thread that does that.
-        return self.graph.compile(self.device, instances=1)
+        try:
+            return self.graph.compile(self.device, instances=1)
+        finally:
+            if self.numbers is not None:
+                self.numbers.end()
 
     # ---- Memory ----
 
@@ -260,13 +274,20 @@ class FixedSegment(Segment):
         function: Any = called
         if self.together.pool is not None:
             sizes = [memory.size_bytes for memory in (*reads, *writes, *updates)]
-            function = Captured(called, sizes, self.home, self.together.pool)
+            function = Captured(called, sizes, self.home, self.together.pool, self._numbers_of(called))
         counts = called.target is COUNTING
         after = self.counted if counts else after
         index = self.graph.call_memory(function, reads, writes, [*updates, *turn], name, after)
         if counts or self.counted is None:
             self.counted = index
         return index
+
+    def _numbers_of(self, called: Call) -> Numbers | None:
+        args, kwargs = pytree.tree_unflatten(called.leaves, called.spec)
+        if not draws(called.target, args, kwargs):
+            return None
+        self.numbers = self.numbers or Numbers(self.home)
+        return self.numbers
 
     def convert(self, source: Memory, of: str, made: Memory, to: str, count: int) -> None:
         dtypes = {"f32": torch.float32, "i32": torch.int32} | {name: dtype for dtype, name in NAMES.items()}
@@ -303,6 +324,9 @@ class FixedSegment(Segment):
         while self.tickets and self.tickets[0].done():
             self.tickets.popleft().wait()
         stream = torch.cuda.current_stream(self.home)
+        if self.numbers is not None:
+            with current(self.home):
+                self.numbers.put()
         self.tickets.append(self.plan.run_memory([], self, stream_number(stream)))
 
     def _order(self) -> None:

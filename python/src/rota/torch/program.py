@@ -15,11 +15,12 @@ from torch.utils import _pytree as pytree
 from .._rota import Device, Tensor
 from ..errors import NodeFailed, Unsupported
 from .devices import CPU, adopted, can_be_adopted, known_for_a_call, range_of, words_of
+from .draws import as_eager_reads, draws, is_attention
 from .fixed import FixedSegment, current, lent_at, not_capturable
 from .kernels import copy_all
 from .lower import LOWERED
 from .results import why_not
-from .segment import OPERANDS_MAX, Segment, is_random, signature_of, tensors_of
+from .segment import OPERANDS_MAX, Segment, signature_of, tensors_of
 
 LOG = logging.getLogger("rota.torch")
 
@@ -44,41 +45,28 @@ def home_of(nodes: Sequence[Any]) -> Any:
     return CPU
 
 
-# PyTorch's attention. What it gives beside its results is for dropout, and in the host's memory but in a capture.
-ATTENTION = "aten::_scaled_dot_product"
-
-
-def draws(node: Any) -> bool:
-    """Whether a node draws random numbers: attention does so only with dropout."""
-    if not is_random(node.target):
-        return False
-    arguments = [argument.name for argument in node.target._schema.arguments]
-    if not node.target._schema.name.startswith(ATTENTION) or "dropout_p" not in arguments:
-        return True
-    position = arguments.index("dropout_p")
-    dropout = node.args[position] if position < len(node.args) else node.kwargs.get("dropout_p", 0.0)
-    return bool(dropout != 0)
-
-
 def elsewhere(nodes: Sequence[Any], home: Any) -> set[Any]:
-    """Nodes that are no work of a GPU's plan: they read or give what is not there, or draw numbers, which PyTorch does
-    in captures of its own alone. What is made of nothing that a call gives may be anywhere."""
+    """Nodes that are no work of a GPU's plan: they read or give what is not there. What is made of nothing that a call
+    gives, and is the same each time, may be anywhere."""
     found: set[Any] = set()
     known: set[Any] = set()
     for node in nodes if home.type != "cpu" else []:
         inputs = node.all_input_nodes
-        if node.op == "get_attr" or (node.op == "call_function" and known.issuperset(inputs) and not draws(node)):
+        if node.op == "get_attr" or (node.op == "call_function" and known.issuperset(inputs) and not is_drawn(node)):
             known.add(node)
-        elif node.op == "call_function" and (draws(node) or is_away(node, known, home)):
+        elif node.op == "call_function" and is_away(node, known, home):
             found.add(node)
         elif node.target is operator.getitem and node.args[0] in found:
             found.add(node)
     return found
 
 
+def is_drawn(node: Any) -> bool:
+    return draws(node.target, node.args, node.kwargs)
+
+
 def is_away(node: Any, known: set[Any], home: Any) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    if node.target is operator.getitem or (schema is not None and schema.name.startswith(ATTENTION)):
+    if node.target is operator.getitem or is_attention(node.target):
         return False
     read = [one for one in node.all_input_nodes if one not in known]
     return any(value.device != home for one in (node, *read) for value in tensors_of(one.meta.get("val")))
@@ -292,7 +280,7 @@ def run_node(node: Any, env: dict[Any, Any], attributes: Any) -> None:
         env[node] = attributes[node.target]
         return
     args, kwargs = pytree.tree_map_only(torch.fx.Node, env.__getitem__, (node.args, dict(node.kwargs)))
-    env[node] = node.target(*args, **kwargs)
+    env[node] = node.target(*as_eager_reads(node.target, args), **kwargs)
     if isinstance(node.target, torch._ops.OpOverload) and not node.target.is_view:
         ran_on_host[str(node.target)] += 1
 

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from .._rota import Device, Graph, Memory, Plan, Tensor, cast, graph
 from ..errors import Error
 from .devices import CPU, tensor_in, words_of
+from .draws import is_random
 from .kernels import Call, Layout
 from .results import results_of
 
@@ -39,10 +40,6 @@ EACH: set[Any] = set()
 
 class NotLowered(Exception):
     """rota has no op for this; PyTorch's kernel runs."""
-
-
-def is_random(target: Any) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
 
 
 def id_of(tensor: Any) -> int:
