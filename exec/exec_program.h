@@ -151,6 +151,7 @@ typedef struct rota_exec_program_desc {
     const uint32_t *predecessor_count;
     uint32_t block_words;       /* 8-byte words of the argument block; 0: none */
     const uint8_t *memory_kind; /* rota_exec_memory_kind of each memory */
+    bool by_table;              /* nothing is chosen by measuring: rota_compile_options.deterministic */
     const void *owner;          /* for rota_exec_host.node_name and the poison calls */
 } rota_exec_program_desc;
 

@@ -192,7 +192,8 @@ struct rota_exec_device {
     uint8_t gpu[16];         /* which GPU it is, as its vendor tells them apart; with caps.shares_memory */
     rota_locality locality;  /* threads that serve it are near it, and the host's memory that it works on */
     const void *application; /* handle of the application's device that it is; NULL: of one that rota made */
-    const rota_cuda_target *cuda; /* what CUDA kernels are chosen by; NULL on other devices */
+    /* What CUDA kernels are chosen by, and the same for plans that are deterministic; NULL on other devices. */
+    const rota_cuda_target *cuda, *cuda_by_table;
     const rota_cuda_target
         *images; /* what CUDA images are chosen by on a Vulkan device that launches them, else NULL */
 };

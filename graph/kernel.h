@@ -66,6 +66,7 @@ typedef struct rota_cuda_target {
     const char *name, *driver;
     const char *cache_dir; /* where choices found by measuring may be kept; NULL: nowhere */
     const rota_log *log;   /* the runtime's; NULL: nobody listens */
+    bool by_table;         /* of a plan that is deterministic: no way is chosen by measuring */
 } rota_cuda_target;
 
 typedef struct rota_cuda_launch {

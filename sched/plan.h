@@ -69,6 +69,12 @@ typedef struct rota_compile_options {
     /* Nodes that touch a PERSISTENT buffer, and that devices[0] runs, are placed there, of those that are placed
      * automatically: those buffers then stay where they are. */
     bool place_persistent_first;
+    /* Nothing that changes bits is chosen by measuring, nor by what an earlier process measured: ways of products,
+     * attention and convolutions are those of a table (cuBLASLt's and cuDNN's heuristics, rota's own kernels), and
+     * costs are told as by place_by_table. So the same graph, recorded and compiled alike on GPUs of one model, with
+     * the same libraries and driver, has the same bits in every process, whatever its caches hold. Without it, that
+     * holds for all replays of one process, and for processes that share a cache folder. Kernels may be slower. */
+    bool deterministic;
 } rota_compile_options;
 #define ROTA_COMPILE_OPTIONS(...) ROTA_SIZED(rota_compile_options, __VA_ARGS__)
 

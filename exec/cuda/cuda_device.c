@@ -125,7 +125,11 @@ static void open_target(rota_cuda_device *device, uint32_t index) {
         .cache_dir = device->cache_dir,
         .log = &device->host.log,
     };
+    device->target_by_table = device->target;
+    device->target_by_table.by_table = true;
+    device->target_by_table.cache_dir = NULL;
     device->base.cuda = &device->target;
+    device->base.cuda_by_table = &device->target_by_table;
 }
 
 static rota_status open_context(rota_cuda_device *device) {

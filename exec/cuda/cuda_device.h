@@ -88,7 +88,7 @@ struct rota_cuda_device {
     rota_exec_host host;
     rota_exec_open_options options;
     const rota_cuda_api *cu;
-    rota_cuda_target target;
+    rota_cuda_target target, target_by_table;
     char *cache_dir; /* NULL: none */
     void *names;     /* for tools (cuda_names.h); NULL: none */
     CUdevice handle;
@@ -112,5 +112,11 @@ struct rota_cuda_device {
     _Atomic uint32_t lost;
     _Atomic uint32_t noisy; /* lost, and still at work */
 };
+
+/* What the kernels of a program are chosen by. */
+static inline const rota_cuda_target *rota_cuda_target_of(const rota_cuda_device *device,
+                                                          const rota_exec_program_desc *desc) {
+    return desc->by_table ? &device->target_by_table : &device->target;
+}
 
 #endif

@@ -69,7 +69,7 @@ static rota_status prepare(building *b, const rota_exec_command *command, const 
     for (uint32_t i = 0; i < operand_count; i++) operand_bytes[i] = operands[i].size_bytes;
     memset(b->prepared, 0, ROTA_CUDA_PREPARED_MAX);
     rota_cuda_call call = {
-        .target = &b->device->target,
+        .target = rota_cuda_target_of(b->device, b->desc),
         .stream = b->device->own.stream,
         .operands = arguments->words,
         .operand_bytes = operand_bytes,

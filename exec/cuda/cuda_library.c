@@ -61,7 +61,7 @@ rota_status rota_cuda_library_capture(rota_cuda_device *device, const rota_cuda_
         memcpy((uint8_t *)params + to->offset_bytes, &block[bindings[i].word], to->size_bytes);
     }
     rota_cuda_call call = {
-        .target = &device->target,
+        .target = rota_cuda_target_of(device, desc),
         .stream = block ? device->submit_stream : device->own.stream,
         .operands = addresses,
         .operand_bytes = bytes,
@@ -157,7 +157,7 @@ static rota_status tune(rota_cuda_device *device, const rota_cuda_program *progr
     if (result != CUDA_SUCCESS) return rota_cuda_check(device, result, "cuMemAlloc");
     for (uint32_t i = 0; i < command->operand_count; i++) addresses[i] += scratch;
     rota_cuda_call call = {
-        .target = &device->target,
+        .target = rota_cuda_target_of(device, desc),
         .stream = device->own.stream,
         .operands = addresses,
         .operand_bytes = bytes,
@@ -193,6 +193,7 @@ static rota_status tune_program(rota_cuda_device *device, const rota_cuda_progra
     const rota_exec_program_desc *desc = program->desc;
     tuned_set set = {.desc = desc, .program = program, .size = 16};
     uint32_t wanted = 0;
+    if (desc->by_table) return ROTA_OK;
     for (uint32_t c = 0; c < desc->command_count; c++)
         wanted += program->dispatches[c].kernel && program->dispatches[c].kernel->cuda.tune;
     if (wanted == 0) return ROTA_OK;

@@ -208,7 +208,8 @@ static rota_status make_launch(maker *m, const rota_exec_command *command, const
                                const void *params, const uint64_t *operand_bytes,
                                const uint32_t *given_groups, rota_cuda_dispatch *out) {
     rota_cuda_launch *launch = &out->launch;
-    if (rota_kernel_cuda_launch(kernel, params, operand_bytes, &m->device->target, launch)) {
+    if (rota_kernel_cuda_launch(kernel, params, operand_bytes, rota_cuda_target_of(m->device, m->desc),
+                                launch)) {
         for (uint32_t i = 0; i < 3; i++)
             if (launch->groups[i] == 0) launch->groups[i] = 1;
     } else {
@@ -266,7 +267,8 @@ static rota_status make_kernel(maker *m, const rota_exec_command *command, const
         operand_bytes[i] = operands[i].size_bytes;
     out->slot_mask = rota_slot_mask(command, operands);
     out->bind_mask = rota_bind_mask(command, m->desc->bindings + command->first_binding);
-    kernel = rota_exec_cuda_kernel(kernel, params, operand_bytes, out->slot_mask, &m->device->target);
+    kernel = rota_exec_cuda_kernel(kernel, params, operand_bytes, out->slot_mask,
+                                   rota_cuda_target_of(m->device, m->desc));
     ROTA_TRY(check_kernel(m, command, kernel, out->slot_mask));
     out->kernel = kernel;
     out->form = ROTA_CUDA_LIBRARY;

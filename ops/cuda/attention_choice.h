@@ -19,7 +19,8 @@ typedef struct rota_attention_work {
     bool by_sm90;                        /* this way too can be tried */
 } rota_attention_work;
 
-/* The way that was measured or kept, else cuDNN. */
+/* The way that was measured or kept, else cuDNN; by table, since cuDNN's need not be the same bits in two runs,
+ * rota's. */
 rota_attention_way rota_attention_choice_find(const rota_cudnn_attention *about,
                                               const rota_cuda_target *target, bool *out_known);
 

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include "graph/kernel.h"
 
 #define ROTA_CHOICE_BYTES_MAX 4096
 #define ROTA_CHOICE_KEY_MAX 512
@@ -22,6 +23,12 @@ void rota_choices_remember(const char *folder, const char *key, void *value, siz
 /* Whether a value of this size that is in memory was read from a file, which an earlier process wrote. False: it was
  * found out by this process, or is not there. Any thread. */
 bool rota_choices_are_read(const char *key, size_t size_bytes);
+
+/* Ends the first word of a key. Choices of plans that are deterministic are apart from those that were measured, and
+ * their target has no folder. */
+static inline const char *rota_choices_mark(const rota_cuda_target *target) {
+    return target->by_table ? " by table" : "";
+}
 
 /* The path of a key's file; false: longer than `capacity`. For tests. */
 bool rota_choices_path(const char *folder, const char *key, char *out_path, size_t capacity);

@@ -116,8 +116,8 @@ static void key_of(const rota_cudnn_conv *about, const rota_cuda_target *target,
                    char out_key[ROTA_CHOICE_KEY_MAX]) {
     const rota_conv_params *p = &about->p;
     snprintf(out_key, ROTA_CHOICE_KEY_MAX,
-             "conv2d %u|%s|%u|%s|cudnn %llu|%u %u|%u %u %u %u|%u %u|%u %u|%u %u|%u %u|%u %u|%u %u%s",
-             about->result, target->name, target->multiprocessors, target->driver,
+             "conv2d%s %u|%s|%u|%s|cudnn %llu|%u %u|%u %u %u %u|%u %u|%u %u|%u %u|%u %u|%u %u|%u %u%s",
+             rota_choices_mark(target), about->result, target->name, target->multiprocessors, target->driver,
              (unsigned long long)rota_cudnn_version(), p->dtype, about->tf32, p->batch, p->groups,
              p->in_channels, p->out_channels, p->in[0], p->in[1], p->out[0], p->out[1], p->window[0],
              p->window[1], p->stride[0], p->stride[1], p->padding[0], p->padding[1], p->dilation[0],

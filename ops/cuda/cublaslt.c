@@ -110,6 +110,8 @@ static rota_status check(cublasStatus_t result, const char *what) {
 
 /* ---- Handles ---- */
 
+#define ALIGNMENT_MAX 256u /* what cuBLASLt tells apart */
+
 static rota_cuda_handles_shared handles = ROTA_CUDA_HANDLES_INIT;
 
 static rota_status make_handle(void **out_handle) {
@@ -232,6 +234,7 @@ rota_status rota_cublaslt_open(const rota_matmul_params *params, rota_dtype dtyp
         .alpha = params->alpha,
         .beta = params->flags & ROTA_MATMUL_ACCUMULATE ? 1.0f : 0.0f,
         .element_bytes = (uint32_t)rota_dtype_bytes(dtype),
+        .alignment_max = ALIGNMENT_MAX,
         .c_element_bytes = (uint32_t)rota_dtype_bytes((rota_dtype)params->c_dtype),
     };
     if (!rota_cublaslt_present()) return rota_fail(ROTA_UNSUPPORTED, "cuBLASLt is not there");
@@ -255,16 +258,16 @@ void rota_cublaslt_close(rota_cublaslt_product *product) {
 
 /* ---- Algorithms ---- */
 
-static uint32_t alignment_of(uint64_t address) {
-    uint64_t lowest = address & (0 - address);
-    return lowest == 0 || lowest > 256 ? 256 : (uint32_t)lowest;
+static uint32_t alignment_of(const rota_cublaslt_product *product, uint64_t address) {
+    const uint64_t lowest = address & (0 - address);
+    return lowest == 0 || lowest > product->alignment_max ? product->alignment_max : (uint32_t)lowest;
 }
 
 /* Of operand o in all outer batches. */
 static uint32_t operand_alignment(const rota_cublaslt_product *product, const uint64_t operands[3], int o) {
     const uint64_t bytes = o == 2 ? product->c_element_bytes : product->element_bytes;
-    return alignment_of(operands[o] | product->outer_stride[o][0] * bytes |
-                        product->outer_stride[o][1] * bytes);
+    return alignment_of(product, operands[o] | product->outer_stride[o][0] * bytes |
+                                     product->outer_stride[o][1] * bytes);
 }
 
 static rota_status prefer(const rota_cublaslt_product *product, cublasLtMatmulPreference_t preference,
@@ -272,7 +275,7 @@ static rota_status prefer(const rota_cublaslt_product *product, cublasLtMatmulPr
     /* cuBLASLt's a is rota's b. */
     const uint32_t a = operand_alignment(product, operands, 1), b = operand_alignment(product, operands, 0),
                    d = operand_alignment(product, operands, 2),
-                   c = product->addend ? alignment_of(product->addend) : d;
+                   c = product->addend ? alignment_of(product, product->addend) : d;
     const size_t workspace = workspace_bytes;
     /* Sums of parts of a long k are f32, never rounded to 16 bits on the way. */
     const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;

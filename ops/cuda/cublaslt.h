@@ -26,6 +26,7 @@ typedef struct rota_cublaslt_product {
     float alpha, beta;
     uint64_t addend; /* what beta multiplies, where that is not c itself */
     uint32_t element_bytes, c_element_bytes;
+    uint32_t alignment_max; /* of operands, in bytes, that algorithms are chosen for; 256 by open */
     uint32_t outer[2]; /* batches beyond the strided one */
     uint64_t outer_stride[3][2];
 } rota_cublaslt_product;

@@ -16,6 +16,14 @@
     X(EventSynchronize, 2000)                                                                                \
     X(EventElapsedTime, 2000)                                                                                \
     X(StreamSynchronize, 2000)                                                                               \
+    X(StreamBeginCapture, 10010)                                                                             \
+    X(StreamEndCapture, 10000)                                                                               \
+    X(GraphCreate, 10000)                                                                                    \
+    X(GraphAddChildGraphNode, 10000)                                                                         \
+    X(GraphInstantiateWithFlags, 11040)                                                                      \
+    X(GraphLaunch, 10000)                                                                                    \
+    X(GraphExecDestroy, 10000)                                                                               \
+    X(GraphDestroy, 10000)                                                                                   \
     X(CtxGetCurrent, 4000)                                                                                   \
     X(CtxGetId, 12000)                                                                                       \
     X(CtxPushCurrent, 4000)                                                                                  \

@@ -28,7 +28,8 @@ static rota_status library_of(const rota_cuda_driver *cu, const void *image, con
             status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory to load kernel '%s'", name);
         else
             status = rota_cuda_driver_check(
-                cu, cu->LibraryLoadData(&entry->library, image, NULL, NULL, 0, NULL, NULL, 0), "cuLibraryLoadData");
+                cu, cu->LibraryLoadData(&entry->library, image, NULL, NULL, 0, NULL, NULL, 0),
+                "cuLibraryLoadData");
         if (status == ROTA_OK) {
             entry->image = image;
             entry->next = images;
@@ -86,8 +87,8 @@ rota_status rota_cuda_image_run(const rota_kernel *kernel, const rota_cuda_call 
     rota_cuda_launch launch = {0};
     kernel->cuda.launch(params, operand_bytes, call->target, &launch);
     ROTA_TRY(rota_cuda_driver_get(&cu));
-    ROTA_TRY(rota_cuda_image_function(kernel->cuda.image, kernel->cuda.entry, call->target, launch.shared_bytes,
-                                      &function));
+    ROTA_TRY(rota_cuda_image_function(kernel->cuda.image, kernel->cuda.entry, call->target,
+                                      launch.shared_bytes, &function));
     const CUlaunchConfig config = {.gridDimX = at_least_1(launch.groups[0]),
                                    .gridDimY = at_least_1(launch.groups[1]),
                                    .gridDimZ = at_least_1(launch.groups[2]),

@@ -12,20 +12,22 @@ _Static_assert(sizeof(rota_matmul_report) <= ROTA_CHOICE_BYTES_MAX, "it is kept 
 void rota_matmul_choice_key(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target,
                             char *out_key, size_t capacity) {
     snprintf(out_key, capacity,
-             "matmul|%s|%u|%s|cublasLt %" PRIu64
+             "matmul%s|%s|%u|%s|cublasLt %" PRIu64
              ", f32 sums|tiles %d, 1 of linear|%s>%s|%ux%ux%u|%u %u %u|%u%s|%u %u %u|%u %u %u|%u %u %u|"
              "%u %u %u",
-             target->name, target->multiprocessors, target->driver, rota_cublaslt_version(),
-             ROTA_MATMUL_SM90_TILE_COUNT, rota_dtype_name(dtype), rota_dtype_name((rota_dtype)p->c_dtype),
-             p->m, p->n, p->k, p->lda, p->ldb, p->ldc, p->flags & ~ROTA_MATMUL_ALIGNED_16,
-             p->alpha == 1.0f ? "" : "a", p->batch[0], p->batch[1], p->batch[2], p->a_batch_stride[0],
-             p->a_batch_stride[1], p->a_batch_stride[2], p->b_batch_stride[0], p->b_batch_stride[1],
-             p->b_batch_stride[2], p->c_batch_stride[0], p->c_batch_stride[1], p->c_batch_stride[2]);
+             rota_choices_mark(target), target->name, target->multiprocessors, target->driver,
+             rota_cublaslt_version(), ROTA_MATMUL_SM90_TILE_COUNT, rota_dtype_name(dtype),
+             rota_dtype_name((rota_dtype)p->c_dtype), p->m, p->n, p->k, p->lda, p->ldb, p->ldc,
+             p->flags & ~ROTA_MATMUL_ALIGNED_16, p->alpha == 1.0f ? "" : "a", p->batch[0], p->batch[1],
+             p->batch[2], p->a_batch_stride[0], p->a_batch_stride[1], p->a_batch_stride[2],
+             p->b_batch_stride[0], p->b_batch_stride[1], p->b_batch_stride[2], p->c_batch_stride[0],
+             p->c_batch_stride[1], p->c_batch_stride[2]);
 }
 
 bool rota_matmul_choice_find(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target,
                              rota_matmul_choice *out_choice) {
     char key[ROTA_CHOICE_KEY_MAX];
+    if (target->by_table) return false;
     rota_matmul_choice_key(p, dtype, target, key, sizeof key);
     if (!rota_choices_find(target->cache_dir, key, out_choice, sizeof *out_choice)) return false;
     if (out_choice->way == ROTA_MATMUL_BY_CUBLASLT) return rota_cublaslt_present();
@@ -55,6 +57,7 @@ void rota_matmul_choice_keep(const rota_matmul_params *p, rota_dtype dtype, cons
                              const rota_matmul_choice *choice) {
     char key[ROTA_CHOICE_KEY_MAX];
     rota_matmul_choice kept = *choice;
+    if (target->by_table) return; /* the heuristics say the same again */
     rota_matmul_choice_key(p, dtype, target, key, sizeof key);
     rota_choices_remember(NULL, key, &kept, sizeof kept);
 }

@@ -40,7 +40,7 @@ typedef struct rota_matmul_report {
 void rota_matmul_choice_key(const rota_matmul_params *params, rota_dtype dtype,
                             const rota_cuda_target *target, char *out_key, size_t capacity);
 
-/* What was measured before; false: nothing that holds. */
+/* What was measured before; false: nothing that holds, or by table, where nothing is kept either. */
 bool rota_matmul_choice_find(const rota_matmul_params *params, rota_dtype dtype,
                              const rota_cuda_target *target, rota_matmul_choice *out_choice);
 

@@ -15,6 +15,7 @@
 #define WORKSPACE_BYTES_MAX (UINT64_C(32) << 20)
 #define WORKSPACE_STEP (UINT64_C(1) << 20)
 #define HEURISTICS 8u
+#define EVEN 16u /* bytes: ROTA_MATMUL_ALIGNED_16 */
 
 uint64_t rota_cuda_product_workspace(const rota_matmul_params *p, const rota_cuda_target *target) {
     if (!rota_cublaslt_present()) return 0;
@@ -39,6 +40,8 @@ rota_status rota_cuda_call_cublaslt(const rota_cuda_call *call, rota_dtype dtype
     const uint64_t bytes = call->operand_count > 3 ? call->operand_bytes[3] : 0;
     rota_cublaslt_product product;
     ROTA_TRY(rota_cublaslt_open(call->params, dtype, extra, &product));
+    /* Where in memory a plan has its operands is no matter then: its parameters say when they lie unevenly. */
+    if (call->target->by_table) product.alignment_max = EVEN;
     rota_status status = ROTA_UNSUPPORTED;
     if (measured)
         status =

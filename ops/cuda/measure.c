@@ -2,7 +2,10 @@
  *
  * All candidates run in turn, round after round, on random numbers: large work runs a GPU into its power
  * limit, where the clock depends on what ran in the last milliseconds and on how many bits toggle, so that
- * neither one candidate after another nor operands of zeros would tell which is the fastest. */
+ * neither one candidate after another nor operands of zeros would tell which is the fastest.
+ *
+ * Short runs are timed as a plan runs them, in a graph, each after the one before: put on a stream one by one, what
+ * a library's call takes on the host would be all that is measured of a kernel of a few microseconds. */
 #include "ops/cuda/measure.h"
 
 #include <stdlib.h>
@@ -16,6 +19,7 @@
 #define ROUND_MS 1.0
 #define ROUND_RUNS_MIN 3.0
 #define ROUND_RUNS_MAX 50.0
+#define SHORT_MS 0.1f /* a run: in rounds it is timed in a graph */
 /* Random elements, repeated; a prime, so that rows don't repeat one another. */
 #define PATTERN_ELEMENTS 262139u
 
@@ -36,6 +40,7 @@ struct rota_measure {
     const rota_cuda_driver *cu;
     CUstream stream;
     CUevent begin, end;
+    bool captures;  /* one run, of which a graph is made that has all of the phase */
     uint32_t asked; /* candidates */
     rota_status status;
     phase phase, after; /* `after`: comes when the clock has settled */
@@ -189,6 +194,10 @@ static void advance(rota_measure *m, bool can, float each_ms) {
         settled_for(m, each_ms);
         break;
     case LOOK:
+        if (!can) {
+            look_at_next(m);
+            break;
+        }
         m->candidates[m->count] = m->candidate;
         m->first_ms[m->count] = each_ms;
         if (m->count == 0 || each_ms < m->least) m->least = each_ms;
@@ -232,9 +241,65 @@ rota_status rota_measure_begin(CUstream stream, uint32_t count, rota_measure **o
     return ROTA_OK;
 }
 
+static bool wants_graph(const rota_measure *m) {
+    return m->phase == LOOK || m->phase == LOOK_AGAIN ||
+           (m->phase == ROUND && m->first_ms[in_turn(m)] < SHORT_MS);
+}
+
+/* Before the first of a phase's runs. A stream that can't be captured has them one by one. */
+static rota_status begin_clock(rota_measure *m) {
+    const rota_cuda_driver *cu = m->cu;
+    if (wants_graph(m) && cu->StreamBeginCapture(m->stream, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS) {
+        m->captures = true;
+        m->left = 1;
+        return ROTA_OK;
+    }
+    return rota_cuda_driver_check(cu, cu->EventRecord(m->begin, m->stream), "cuEventRecord");
+}
+
+/* The run that was captured, as often as the phase has it. */
+static CUresult repeat(const rota_measure *m, CUgraph one, CUgraph all) {
+    CUgraphNode before = NULL, node;
+    CUresult result = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < m->runs && result == CUDA_SUCCESS; i++) {
+        result = m->cu->GraphAddChildGraphNode(&node, all, before ? &before : NULL, before != NULL, one);
+        before = node;
+    }
+    return result;
+}
+
+/* Once before it is timed, where it is short: a graph's first launch takes longer, as an idle GPU's first work does. */
+static rota_status launch(rota_measure *m, CUgraph all) {
+    const rota_cuda_driver *cu = m->cu;
+    CUgraphExec exec = NULL;
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->GraphInstantiateWithFlags(&exec, all, 0),
+                                    "cuGraphInstantiateWithFlags"));
+    CUresult result = m->phase == ROUND ? cu->GraphLaunch(exec, m->stream) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS) result = cu->EventRecord(m->begin, m->stream);
+    if (result == CUDA_SUCCESS) result = cu->GraphLaunch(exec, m->stream);
+    (void)cu->GraphExecDestroy(exec); /* when it has run */
+    return rota_cuda_driver_check(cu, result, "launching what is measured");
+}
+
+static rota_status end_capture(rota_measure *m, rota_status status) {
+    const rota_cuda_driver *cu = m->cu;
+    CUgraph one = NULL, all = NULL;
+    CUresult result = cu->StreamEndCapture(m->stream, &one); /* also after a failure: it ends the capture */
+    m->captures = false;
+    if (status == ROTA_OK && result != CUDA_SUCCESS)
+        return rota_fail(ROTA_UNSUPPORTED, "what is measured can't be captured (%d)", (int)result);
+    if (status == ROTA_OK) result = cu->GraphCreate(&all, 0);
+    if (status == ROTA_OK && result == CUDA_SUCCESS) result = repeat(m, one, all);
+    if (status == ROTA_OK) status = rota_cuda_driver_check(cu, result, "a graph of what is measured");
+    if (status == ROTA_OK) status = launch(m, all);
+    if (all) (void)cu->GraphDestroy(all);
+    if (one) (void)cu->GraphDestroy(one);
+    return status;
+}
+
 bool rota_measure_next(rota_measure *m, uint32_t *out_candidate) {
     if (m->status == ROTA_OK && m->phase != OVER && m->left == m->runs && is_timed(m))
-        m->status = rota_cuda_driver_check(m->cu, m->cu->EventRecord(m->begin, m->stream), "cuEventRecord");
+        m->status = begin_clock(m);
     *out_candidate = m->candidate;
     return m->status == ROTA_OK && m->phase != OVER;
 }
@@ -251,14 +316,16 @@ static rota_status read_clock(rota_measure *m, float *out_ms) {
 }
 
 void rota_measure_ran(rota_measure *m, rota_status status) {
-    const bool can = status == ROTA_OK;
     float each_ms = 0;
-    if (!can && (m->phase != FIRST || status != ROTA_UNSUPPORTED)) {
+    const bool may_refuse = m->phase == FIRST || (m->phase == LOOK && m->captures);
+    if (m->captures) status = end_capture(m, status);
+    const bool can = status == ROTA_OK;
+    if (!can && !(may_refuse && status == ROTA_UNSUPPORTED)) {
         m->status = status;
         return;
     }
     if (--m->left != 0) return;
-    if (is_timed(m)) m->status = read_clock(m, &each_ms);
+    if (can && is_timed(m)) m->status = read_clock(m, &each_ms);
     if (m->status == ROTA_OK) advance(m, can, each_ms);
 }
 

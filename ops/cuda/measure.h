@@ -23,12 +23,12 @@ typedef struct rota_measure rota_measure;
  * current. What begins is ended. */
 rota_status rota_measure_begin(CUstream stream, uint32_t count, rota_measure **out_measure);
 
-/* The candidate whose work comes next on the stream; false: there is no more to be run. Waits for the stream
- * now and then, as the next does. */
+/* The candidate whose work comes next on the stream, which may be captured then, as a plan captures it; false: there
+ * is no more to be run. Waits for the stream now and then, as the next does. */
 bool rota_measure_next(rota_measure *measure, uint32_t *out_candidate);
 
-/* It was put there. UNSUPPORTED, of its first run: this one can't, and is left out; another failure ends the
- * measurement. */
+/* It was put there. UNSUPPORTED, of its first run, or of its first that is captured: this one can't, and is left out;
+ * another failure ends the measurement. */
 void rota_measure_ran(rota_measure *measure, rota_status status);
 
 /* What came of a candidate. */

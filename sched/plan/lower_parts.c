@@ -60,6 +60,7 @@ rota_status rota_lower_write_parts(lowering *l) {
                                               .predecessor_count = from->predecessor_count,
                                               .block_words = plan->word_count,
                                               .memory_kind = kinds,
+                                              .by_table = plan->options.deterministic,
                                               .owner = part};
     }
     plan->stats.devices = c->partitions.count;

@@ -42,7 +42,9 @@ static void say_kernel(rota_text_out *out, const rota_plan *plan, const rota_ope
         ROTA_KERNEL_USE(.kind = device->exec->info.kind, .params = rota_node_params(operation->record),
                         .operand_bytes = operand_bytes, .operand_count = operation->access_count,
                         .features = device->exec->info.features,
-                        .target = device->exec->cuda ? device->exec->cuda : device->exec->images);
+                        .target = !device->exec->cuda           ? device->exec->images
+                                  : plan->options.deterministic ? device->exec->cuda_by_table
+                                                                : device->exec->cuda);
     for (uint32_t i = 0; i < operation->access_count; i++) {
         const rota_exec_operand *operand = &info->accesses[operation->first_access + i];
         operand_bytes[i] = operand->size_bytes;

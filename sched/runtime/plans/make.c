@@ -78,7 +78,7 @@ static rota_status check_options(rota_runtime *runtime, const rota_graph *graph,
     return ROTA_OK;
 }
 
-static rota_device_traits traits_of(rota_device *device) {
+static rota_device_traits traits_of(rota_device *device, bool by_table) {
     const rota_exec_device *exec = device->exec;
     return (rota_device_traits){.device = device,
                                 .id = exec->info.id,
@@ -97,7 +97,7 @@ static rota_device_traits traits_of(rota_device *device) {
                                 .runs_conditionals = exec->caps.runs_conditionals,
                                 .hosts_decisions = exec->caps.hosts_decisions,
                                 .runs_counted = exec->caps.runs_counted,
-                                .cuda = exec->cuda,
+                                .cuda = by_table ? exec->cuda_by_table : exec->cuda,
                                 .device_class = exec->info.device_class,
                                 .compute_units = exec->info.compute_units};
 }
@@ -148,18 +148,19 @@ static rota_status make_plan(rota_runtime *runtime, rota_graph *graph, const rot
 static rota_status make_for(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
                             rota_device *host, rota_device_traits *traits, rota_plan **out_plan) {
     const uint32_t count = options->device_count;
-    for (uint32_t i = 0; i < count; i++) traits[i] = traits_of(options->devices[i]);
+    for (uint32_t i = 0; i < count; i++) traits[i] = traits_of(options->devices[i], options->deterministic);
     rota_plan_devices devices = {
         .all = traits, .count = count, .queues = runtime ? rota_runtime_queue_count(runtime) : 0};
     const bool watched = options->check_kernels && count && !traits[0].runs_host_nodes;
     if (watched || rota_plan_needs_host(graph, traits, count)) {
         if (!host) return ROTA_OK;
-        traits[count] = traits_of(host);
+        traits[count] = traits_of(host, options->deterministic);
         devices.cpu = &traits[count];
     }
     devices.automatic = count > 1 && rota_plan_is_automatic(graph, options);
     devices.teaches = runtime && runtime->options.diagnostics;
-    for (uint32_t i = 0; i <= count && devices.automatic && !options->place_by_table; i++)
+    for (uint32_t i = 0;
+         i <= count && devices.automatic && !options->place_by_table && !options->deterministic; i++)
         if (i < count || devices.cpu) traits[i].history = rota_device_history(traits[i].device);
     rota_status status = make_plan(runtime, graph, options, &devices, out_plan);
     /* Memory that can't be opened to a peer (an import, the application's): through the host, as far as it goes. */

@@ -17,6 +17,7 @@ EXPORT int standin_together;
 EXPORT const char
     *standin_newer; /* a function that the driver says is of a later version than was asked for */
 EXPORT double standin_launch_ms, standin_clock_ms;
+EXPORT int standin_captures, standin_refuses_capture; /* a stream is being captured; none can be */
 
 static struct CUctx_st { int nothing; } context;
 
@@ -88,6 +89,55 @@ static CUresult event_elapsed(float *out, CUevent begin, CUevent end) {
 }
 static CUresult synchronize(CUstream stream) {
     return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+/* What is captured takes no time until it is launched. */
+struct CUgraph_st {
+    double ms;
+};
+static struct CUgraph_st captured, repeated;
+static double capture_begin_ms;
+static CUresult begin_capture(CUstream stream, CUstreamCaptureMode mode) {
+    (void)mode;
+    if (standin_refuses_capture) return CUDA_ERROR_NOT_SUPPORTED;
+    standin_captures = 1;
+    capture_begin_ms = standin_clock_ms;
+    return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+static CUresult end_capture(CUstream stream, CUgraph *out) {
+    if (!standin_captures) return CUDA_ERROR_ILLEGAL_STATE;
+    standin_captures = 0;
+    captured.ms = standin_clock_ms - capture_begin_ms;
+    standin_clock_ms = capture_begin_ms;
+    *out = &captured;
+    return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+static CUresult create_graph(CUgraph *out, unsigned int flags) {
+    repeated.ms = 0;
+    *out = &repeated;
+    return flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+static CUresult add_graph(CUgraphNode *out, CUgraph to, const CUgraphNode *before, size_t count,
+                          CUgraph child) {
+    static char node;
+    if (count != (to->ms > 0) || (count && !before[0]))
+        return CUDA_ERROR_INVALID_VALUE; /* one after the other */
+    to->ms += child->ms;
+    *out = (CUgraphNode)(void *)&node;
+    return CUDA_SUCCESS;
+}
+static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
+    *out = (CUgraphExec)(void *)graph;
+    return flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+static CUresult launch_graph(CUgraphExec exec, CUstream stream) {
+    standin_clock_ms += ((CUgraph)(void *)exec)->ms;
+    return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+static CUresult destroy_exec(CUgraphExec exec) {
+    return exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+static CUresult destroy_graph(CUgraph graph) {
+    return graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 static CUresult copy_down(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
     memcpy(pointer_to(to), from, bytes);
@@ -180,6 +230,14 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, void **out, int version, c
                  {"cuEventSynchronize", (any)event_nothing},
                  {"cuEventElapsedTime", (any)event_elapsed},
                  {"cuStreamSynchronize", (any)synchronize},
+                 {"cuStreamBeginCapture", (any)begin_capture},
+                 {"cuStreamEndCapture", (any)end_capture},
+                 {"cuGraphCreate", (any)create_graph},
+                 {"cuGraphAddChildGraphNode", (any)add_graph},
+                 {"cuGraphInstantiateWithFlags", (any)instantiate},
+                 {"cuGraphLaunch", (any)launch_graph},
+                 {"cuGraphExecDestroy", (any)destroy_exec},
+                 {"cuGraphDestroy", (any)destroy_graph},
                  {"cuMemcpyHtoDAsync", (any)copy_down},
                  {"cuMemcpyDtoDAsync", (any)copy},
                  {"cuMemcpyDtoHAsync", (any)copy_up},

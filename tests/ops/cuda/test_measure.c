@@ -13,18 +13,22 @@
 typedef struct device {
     double *clock_ms, worked_ms, cold_ms;
     const double *takes_ms; /* by candidate; 0: it can't */
+    const double *calls_ms; /* NULL: none; by candidate, what its call takes where it is not captured */
+    uint32_t not_captured;  /* from 1: the candidate that can't be */
     uint32_t runs, held_up; /* run, from 1, that takes 10 ms more */
 } device;
 
 static double *standin_clock_ms;
+static int *standin_captures, *standin_refuses_capture;
 static char some_stream;
 
 static rota_status run(void *user, uint32_t candidate) {
     device *d = user;
     double ms = d->takes_ms[candidate];
-    if (ms == 0) return ROTA_UNSUPPORTED;
+    if (ms == 0 || (*standin_captures && candidate + 1 == d->not_captured)) return ROTA_UNSUPPORTED;
     if (d->worked_ms < d->cold_ms) ms *= 4;
     if (d->runs + 1 == d->held_up) *d->clock_ms += 10;
+    if (d->calls_ms && !*standin_captures && ms < d->calls_ms[candidate]) ms = d->calls_ms[candidate];
     d->worked_ms += ms;
     *d->clock_ms += ms;
     d->runs++;
@@ -35,7 +39,9 @@ static int open_standin(void **state) {
     (void)state;
     void *cuda = dlopen(ROTA_STANDINS "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     standin_clock_ms = cuda ? dlsym(cuda, "standin_clock_ms") : NULL;
-    return standin_clock_ms ? 0 : -1;
+    standin_captures = cuda ? dlsym(cuda, "standin_captures") : NULL;
+    standin_refuses_capture = cuda ? dlsym(cuda, "standin_refuses_capture") : NULL;
+    return standin_clock_ms && standin_captures && standin_refuses_capture ? 0 : -1;
 }
 
 /* The driver's functions are looked up by version, and what it says of that is believed, whatever address
@@ -134,6 +140,20 @@ static void held_up(void **state) {
         }
 }
 
+/* A plan's graph is what is measured: the shorter kernel is the faster, whose call takes the longer. Where nothing can
+ * be captured the calls are. What can't be captured is left out, though it would be the fastest. */
+static void calls_that_take_longer(void **state) {
+    (void)state;
+    device d = {.takes_ms = (double[]){0.0035, 0.0047, 0.003},
+                .calls_ms = (double[]){0.008, 0.002, 0},
+                .not_captured = 3};
+    assert_int_equal(fastest(&d, 3), 0);
+    *standin_refuses_capture = 1;
+    d.worked_ms = 0;
+    assert_int_equal(fastest(&d, 2), 1);
+    *standin_refuses_capture = 0;
+}
+
 /* A clock that doesn't move (work too short for it) ends, too. */
 static void no_time_at_all(void **state) {
     (void)state;
@@ -143,10 +163,13 @@ static void no_time_at_all(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cold_device),    cmocka_unit_test(left_out),
-        cmocka_unit_test(fails),          cmocka_unit_test(held_up),
-        cmocka_unit_test(no_time_at_all), cmocka_unit_test(what_the_driver_has)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cold_device),
+                                       cmocka_unit_test(left_out),
+                                       cmocka_unit_test(fails),
+                                       cmocka_unit_test(held_up),
+                                       cmocka_unit_test(no_time_at_all),
+                                       cmocka_unit_test(calls_that_take_longer),
+                                       cmocka_unit_test(what_the_driver_has)};
     return cmocka_run_group_tests(tests, open_standin, NULL);
 }
 
