@@ -454,6 +454,7 @@ rota_status gpt_plan_make(gpt_model *model, const gpt_plan_options *options, gpt
         status = rota_compile(
             model->runtime, out->graph,
             &ROTA_COMPILE_OPTIONS(.devices = &model->device, .device_count = 1, .packing = model->packing,
+                                  .deterministic = model->deterministic,
                                   .arena_of = options->beside ? options->beside->plan : NULL),
             &out->plan);
     for (int t = 0; t < (train ? GPT_TURNS : 1) && status == ROTA_OK; t++)

@@ -109,6 +109,7 @@ typedef struct gpt_model {
     bool fuse;
     uint64_t bucket_bytes; /* of gradients that are reduced together; 0: as the library likes */
     rota_packing packing;
+    bool deterministic; /* rota_compile_options.deterministic */
     rota_communicator
         *communicator; /* the training's ranks; NULL: one. Borrowed, as those of gpt_ranks are */
     rota_communicator *one_model, *one_part;

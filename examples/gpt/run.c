@@ -47,6 +47,7 @@ static int prepare_model(gpt_trainer *t, opened_device *opened) {
     REPORT_TRY(gpt_model_create(&config, opened->runtime, opened->device, &t->ranks, &t->model));
     t->model.fuse = !s->no_fuse;
     t->model.bucket_bytes = s->bucket;
+    t->model.deterministic = s->deterministic;
     t->model.packing = packing_of(s, &config, rota_device_get_info(opened->device));
     t->progress = (gpt_progress){.random = {s->seed}, .seed = s->seed};
     memcpy(&t->progress.best_bits, &infinite, sizeof infinite);
@@ -263,6 +264,7 @@ static int share_weights(gpt_trainer *t) {
     free(values);
     t->whole.fuse = own->fuse;
     t->whole.packing = own->packing;
+    t->whole.deterministic = own->deterministic;
     return status == ROTA_OK ? EXIT_GOOD : gpt_rank_failure(t, status);
 }
 

@@ -28,7 +28,7 @@ typedef struct gpt_settings {
     int argc; /* the command line, for the report */
     char **argv;
     const char *generate; /* what the text begins with, or ""; NULL: training */
-    bool find_nan, profile, no_fuse, shard_optimizer, shard_parameters, host_loop, checkpoint_shards;
+    bool find_nan, profile, no_fuse, shard_optimizer, shard_parameters, host_loop, checkpoint_shards, deterministic;
     int schedule, weights_dtype, packing;
     uint64_t iters, warmup, eval_interval, eval_iters, seed, sample, patience, memory_limit;
     uint64_t timeout;         /* seconds in which a device, or another rank, may get no further */

@@ -300,6 +300,10 @@ int main(int argc, char **argv) {
          "each N steps a rank keeps the training in its host's memory, two or three times, and saves that "
          "when "
          "another rank is lost; never by default"},
+        {"--deterministic", OPTION_FLAG, &s.deterministic, NULL, 0, 0, false,
+         "no way of computing is chosen by measuring: the same losses to the bit in every process on a GPU "
+         "of one "
+         "model, whatever its cache holds"},
         {"--no-fuse", OPTION_FLAG, &s.no_fuse, NULL, 0, 0, false, "elementwise nodes one by one"},
         {"--find-nan", OPTION_FLAG, &s.find_nan, NULL, 0, 0, false,
          "stop at the first number that is not finite, and name its tensor"},

@@ -124,12 +124,13 @@ void rota_cuda_why_product(rota_text_out *out, const rota_matmul_params *p, rota
     rota_matmul_report report = {0};
     say_product(out, p, dtype);
     if (!rota_matmul_choice_find(p, dtype, target, &choice)) {
-        rota_text_say(
-            out,
-            "runs: %s\nwhy: nothing was measured (no memory for it was free, or none of the ways runs)\n",
-            rota_cublaslt_present() ? "the first of cuBLASLt's heuristics that takes the operands"
-                                    : "rota's Hopper kernel of the tile that leaves the fewest "
-                                      "multiprocessors idle");
+        rota_text_say(out, "runs: %s\nwhy: %s\n",
+                      rota_cublaslt_present() ? "the first of cuBLASLt's heuristics that takes the operands"
+                                              : "rota's Hopper kernel of the tile that leaves the fewest "
+                                                "multiprocessors idle",
+                      target->by_table
+                          ? "the plan is deterministic: nothing is measured"
+                          : "nothing was measured (no memory for it was free, or none of the ways runs)");
         say_left_out(out, p, dtype, target);
         return;
     }

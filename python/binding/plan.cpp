@@ -38,7 +38,7 @@ static PlanRef compile(const Graph &core, const std::shared_ptr<DeviceCore> &giv
                        const std::vector<std::string> &also_on, const std::optional<std::string> &name,
                        const std::string &packing, bool fuse, uint32_t instances, uint32_t arenas,
                        uint32_t queues, bool transfer_queue, uint64_t memory_limit, bool certify,
-                       bool check_kernels, bool analyse) {
+                       bool check_kernels, bool deterministic, bool analyse) {
     auto plan = std::make_shared<Plan>();
     Locked lock(core->mutex);
     plan->device = analyse ? nullptr : given ? given : core->device;
@@ -55,6 +55,7 @@ static PlanRef compile(const Graph &core, const std::shared_ptr<DeviceCore> &giv
     options.memory_limit_bytes = memory_limit;
     options.certify = certify;
     options.check_kernels = check_kernels;
+    options.deterministic = deterministic;
     std::optional<Use> use;
     if (plan->device) use.emplace(*plan->device);
     if (!plan->device && !also_on.empty())
@@ -288,7 +289,7 @@ static nb::dict plan_stats(const PlanRef &plan) {
     FACT(queues)
     FACT(devices)
 #undef FACT
-        return facts;
+    return facts;
 }
 
 static nb::list commands(const PlanRef &plan) {
@@ -454,17 +455,21 @@ void bind_plan(nb::module_ &m) {
         "compile", &compile, "device"_a = nb::none(), nb::kw_only(), "also_on"_a = std::vector<std::string>(),
         "name"_a = nb::none(), "packing"_a = "tight", "fuse"_a = true, "instances"_a = 0, "arenas"_a = 0,
         "queues"_a = 0, "transfer_queue"_a = false, "memory_limit"_a = 0, "certify"_a = false,
-        "check_kernels"_a = false, "analyse"_a = false,
-        nb::sig("def compile(self, device: Device | None = None, *, "
-                "also_on: collections.abc.Sequence[str] = (), name: str | None = None, "
-                "packing: str = 'tight', fuse: bool = True, instances: int = 0, arenas: int = 0, "
-                "queues: int = 0, transfer_queue: bool = False, memory_limit: int = 0, certify: "
-                "bool = False, check_kernels: bool = False, analyse: bool = False) -> Plan"),
+        "check_kernels"_a = false, "deterministic"_a = false, "analyse"_a = false,
+        nb::sig(
+            "def compile(self, device: Device | None = None, *, "
+            "also_on: collections.abc.Sequence[str] = (), name: str | None = None, "
+            "packing: str = 'tight', fuse: bool = True, instances: int = 0, arenas: int = 0, "
+            "queues: int = 0, transfer_queue: bool = False, memory_limit: int = 0, certify: "
+            "bool = False, check_kernels: bool = False, deterministic: bool = False, analyse: bool = False) "
+            "-> Plan"),
         "Ends the recording and compiles: hazards, barriers, memory, command buffers. `fuse` "
         "counts at the first compile. `also_on`: ids of further devices, \"cpu\" or \"cuda:1\": nodes are "
         "placed on all of them by what they, and copies between devices, cost, as measured where "
         "Plan.learn() was called, and on one where that is as fast, or where several have no room or "
-        "refuse a node. Results are those of any other placement. `analyse`: without a device, for "
+        "refuse a node. Results are those of any other placement. `deterministic`: no way of computing is "
+        "chosen by measuring, so every process has the same bits on GPUs of one model. `analyse`: without a "
+        "device, for "
         "statistics "
         "and pictures.");
 }

@@ -11,7 +11,7 @@
 
 typedef struct library {
     CUfunction step;
-    uint32_t calls, tunes, prepares, launches;
+    uint32_t calls, tunes, prepares, launches, by_table;
     rota_status status; /* of a call that isn't made again, or of every one */
     bool recovers;
 } library;
@@ -34,6 +34,8 @@ static rota_status library_call(const rota_cuda_call *call) {
     void *parameters[] = {&arguments};
     assert_int_equal(call->operand_count, 2);
     assert_int_equal(call->operand_bytes[0], BYTES);
+    lib.by_table += call->target->by_table;
+    assert_true(!call->target->by_table || !call->target->cache_dir);
     for (uint32_t i = 0; i < lib.launches; i++)
         if (cuda_stub_api()->LaunchKernel(lib.step, 16, 1, 1, 64, 1, 1, 0, call->stream, parameters, NULL) !=
             CUDA_SUCCESS)
@@ -208,6 +210,28 @@ static void test_variants(void **state) {
     }
 }
 
+/* Of a program by table, the call is told so. */
+static void test_by_table(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(NULL);
+    rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES)};
+    contract_step_params params = {COUNT, 1, 0};
+    rota_kernel kernel = library_kernel();
+    find_step(f);
+    for (uint32_t by_table = 0; by_table < 2; by_table++) {
+        test_program *p = library_program(&kernel, &params, false, false);
+        p->desc.by_table = by_table;
+        const uint32_t calls = lib.calls;
+        contract_loaded l = cuda_load(f, p, memories);
+        assert_int_equal(lib.calls, calls + 1);
+        assert_int_equal(lib.by_table, by_table);
+        assert_int_equal(lib.tunes, 1);
+        cuda_unload(f, l);
+        free(p);
+    }
+    cuda_close(f);
+}
+
 /* Nodes alike are tuned once; another size or parameter is another node. */
 static void test_tune(void **state) {
     (void)state;
@@ -224,6 +248,10 @@ static void test_tune(void **state) {
     }
     uint32_t *edges = contract_edges(p);
     rota_exec_program *program = NULL;
+    assert_ok(f->device->vtable->program_create(f->device, &p->desc, &program));
+    assert_int_equal(lib.tunes, 4);
+    f->device->vtable->program_destroy(f->device, program);
+    p->desc.by_table = true; /* nothing is measured */
     assert_ok(f->device->vtable->program_create(f->device, &p->desc, &program));
     assert_int_equal(lib.tunes, 4);
     f->device->vtable->program_destroy(f->device, program);
@@ -289,7 +317,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_library),  cmocka_unit_test(test_library_one_kernel),
         cmocka_unit_test(test_variants), cmocka_unit_test(test_tune),
-        cmocka_unit_test(test_select),
+        cmocka_unit_test(test_by_table), cmocka_unit_test(test_select),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

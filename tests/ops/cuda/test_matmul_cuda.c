@@ -245,6 +245,15 @@ static void test_choice_of_a_product(void **state) {
     rota_choices_remember(NULL, key, &choice, sizeof choice);
     assert_int_equal(rota_matmul_choice_find(&p, ROTA_F16, &hopper, &got),
                      rota_matmul_sm90_takes(&p, ROTA_F16, &hopper));
+    /* By table nothing that was measured counts, and nothing is kept. */
+    rota_cuda_target table = hopper;
+    table.by_table = true;
+    assert_false(rota_matmul_choice_find(&p, ROTA_F16, &table, &got));
+    rota_choices_forget();
+    rota_matmul_choice_keep(&p, ROTA_F16, &table, &(rota_matmul_choice){.way = ROTA_MATMUL_BY_CUBLASLT});
+    rota_matmul_choice_key(&p, ROTA_F16, &table, longest, sizeof longest);
+    assert_string_not_equal(key, longest);
+    assert_false(rota_choices_find(NULL, longest, &got, sizeof got));
     rota_choices_forget();
     choice.way = 77;
     rota_choices_remember(NULL, key, &choice, sizeof choice);

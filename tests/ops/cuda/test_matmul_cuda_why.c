@@ -123,6 +123,9 @@ static void what_was_not_measured(void **state) {
     const char *text = why(&p, &hopper, 0);
     assert_says(
         text, "runs: the first of cuBLASLt's heuristics that takes the operands\nwhy: nothing was measured");
+    rota_cuda_target table = hopper;
+    table.by_table = true;
+    assert_says(why(&p, &table, 0), "why: the plan is deterministic: nothing is measured");
     rota_matmul_choice_keep(&p, ROTA_F32, &hopper, &(rota_matmul_choice){.way = ROTA_MATMUL_BY_CUBLASLT});
     text = why(&p, &hopper, 0);
     assert_says(text, "why: the first of cuBLASLt's heuristics that took the operands: nothing was measured");

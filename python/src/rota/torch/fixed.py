@@ -210,7 +210,8 @@ class FixedSegment(Segment):
     def compile(self) -> Plan:
         # One instance: it is captured once, while it is compiled, by the thread that does that.
         try:
-            return self.graph.compile(self.device, instances=1)
+            strict = torch.are_deterministic_algorithms_enabled()
+            return self.graph.compile(self.device, instances=1, deterministic=strict)
         finally:
             if self.numbers is not None:
                 self.numbers.end()

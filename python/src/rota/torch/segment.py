@@ -277,7 +277,7 @@ class Segment:
         self.env, self.storages, self.constants, self.bases = {}, {}, {}, {}
 
     def compile(self) -> Plan:
-        return self.graph.compile(self.device)
+        return self.graph.compile(self.device, deterministic=torch.are_deterministic_algorithms_enabled())
 
     # ---- What there is ----
 
