@@ -63,6 +63,8 @@ typedef struct rota_exec_streams {
     rota_status (*latch)(rota_exec_device *device, void *stream, rota_exec_stream_latch **out_latch);
     /* Any thread, also of a device that was lost; lock-free, enters no driver. */
     void (*open_latch)(rota_exec_device *device, rota_exec_stream_latch *latch);
+    /* All of them, of a device that is left and not closed; from now on none is closed. As open_latch. */
+    void (*open_latches)(rota_exec_device *device);
 } rota_exec_streams;
 
 /* Peers: devices of one executor on different GPUs, whose works wait for one another's and whose copies read one

@@ -144,8 +144,11 @@ ROTA_API rota_status rota_stream_signal(rota_device *device, void *stream, rota_
  * that fails later does so for itself, whatever it fails by, a lost device or the runtime's close included: rota_poll
  * says that, and the stream goes on. A ticket that nothing ends, as a host node of the application's that is never
  * ended, keeps the stream until close. The stream may come to its wait after the runtime was closed: then 4 KiB of
- * pinned memory stay in the context. `stream` as for rota_stream_signal, whose errors these are, too; also rota_wait's.
- * May block in the driver. */
+ * pinned memory stay in the context. Nothing that the ticket's end waits for on the host may wait for the stream, as a
+ * host node does, or who signals a point that works of the CPU come after, by calls that wait for all of the device
+ * (cuMemFree, cuCtxSynchronize, the legacy stream), or by another stream's work that is put there after the call: they
+ * would wait for one another, for good. `stream` as for rota_stream_signal, whose errors these are, too; also
+ * rota_wait's. May block in the driver. */
 ROTA_API rota_status rota_stream_wait(rota_device *device, void *stream, rota_ticket ticket,
                                       uint64_t timeout_ns);
 

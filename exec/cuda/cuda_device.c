@@ -412,7 +412,7 @@ static bool is_settled(rota_cuda_device *device, uint64_t deadline_ns) {
 
 static void cuda_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
     rota_cuda_device *device = (rota_cuda_device *)base;
-    rota_cuda_latches_open_all(device);
+    rota_cuda_latches_open(base);
     /* Work in flight keeps the driver from freeing anything: every call would wait for it. */
     const bool stopped = rota_completer_stop(&device->completer, deadline_ns) == ROTA_COMPLETER_QUIET;
     /* Pairs with rota_cuda_give_up. */

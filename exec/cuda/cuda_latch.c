@@ -86,7 +86,7 @@ static rota_status add_page(rota_cuda_device *device) {
         add_open(all, &page->latches[i]);
     }
     page->next = ra_load_relaxed(&all->pages);
-    ra_store_seq_cst(&all->pages, page); /* before is_over is looked at: with open_all */
+    ra_store_seq_cst(&all->pages, page); /* before is_over is looked at: with latches_open */
     return ROTA_OK;
 }
 
@@ -154,8 +154,8 @@ rota_status rota_cuda_latch_close(rota_cuda_device *device, CUstream stream,
     }
     pthread_mutex_unlock(&all->lock);
     if (status == ROTA_OK) *out_latch = &latch->base;
-    /* Its wait may be there. Of a device that closes beside this call open_all has seen the latch closed, or this sees
-     * that it is over: both seq_cst. */
+    /* Its wait may be there. Of a device that closes beside this call latches_open has seen the latch closed, or this
+     * sees that it is over: both seq_cst. */
     if (latch && (status != ROTA_OK || ra_load_seq_cst(&all->is_over)))
         rota_cuda_latch_open(&device->base, &latch->base);
     return status;
@@ -171,7 +171,8 @@ void rota_cuda_latch_open(rota_exec_device *base, rota_exec_stream_latch *latch_
     rota_stack_push_upmc(&device->timelines.latches.opened, &latch->entry); /* to take */
 }
 
-void rota_cuda_latches_open_all(rota_cuda_device *device) {
+void rota_cuda_latches_open(rota_exec_device *base) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
     rota_cuda_latches_shared *all = &device->timelines.latches;
     ra_store_seq_cst(&all->is_over, 1); /* with close */
     /* Without the lock, which a caller may have in the driver; seq_cst: with add_page. */

@@ -24,8 +24,8 @@ rota_status rota_cuda_latch_close(rota_cuda_device *device, CUstream stream,
                                   rota_exec_stream_latch **out_latch);
 /* As the contract has it. */
 void rota_cuda_latch_open(rota_exec_device *device, rota_exec_stream_latch *latch);
-/* While the device closes: no stream is kept any more. Enters no driver; also of one that is given up. */
-void rota_cuda_latches_open_all(rota_cuda_device *device);
+/* As the contract has it; also while the device closes. */
+void rota_cuda_latches_open(rota_exec_device *device);
 /* And, with the context current, what there is for them goes; a page that a stream may still look at stays. */
 void rota_cuda_latches_free(rota_cuda_device *device);
 

@@ -169,4 +169,5 @@ const rota_exec_streams rota_cuda_streams = {.call = call_behind,
                                              .follow = follow,
                                              .is_given = is_given,
                                              .latch = latch,
-                                             .open_latch = rota_cuda_latch_open};
+                                             .open_latch = rota_cuda_latch_open,
+                                             .open_latches = rota_cuda_latches_open};

@@ -97,8 +97,7 @@ static rota_status check_wait(const rota_device *device, rota_ticket ticket) {
  * (rota_stream_follow) would keep that, and so may the GPU itself, whose channels take the works of several streams one
  * after the other. So the latch is closed once the driver has all works of devices with streams that the ticket's end
  * comes after: those of its chain (progress.h), and of what its delivery comes after. Others, of the CPU and Vulkan,
- * may come later: no stream keeps them. Handed over is before the driver has it, by a thread that is about to give it:
- * so of each device with streams what was handed over is looked for there. */
+ * may come later: no stream keeps them. Nor is it asked what else those devices have: that does not open the latch. */
 
 /* Whether the ticket's end is that of a work of the device's: where it ends when something has been delivered to the
  * host, no event on the device is its end. */
@@ -107,9 +106,20 @@ static bool ends_on(const rota_device *device, const rota_cell_view *view) {
            !(view->state & ROTA_CELL_BY_DELIVERY);
 }
 
-/* Whether nothing is left of a device with streams that its submit thread holds back. Of a ticket that is not over;
- * false also where its submission is just ending. */
-static bool is_all_handed_over(rota_ticket ticket, const rota_cell_view *view, rota_cell *cell) {
+/* Whether the driver has all of the work, where its device has streams: the submit thread has handed it over, and the
+ * executor has given it on. */
+static bool is_given(const rota_runtime *runtime, uint64_t point) {
+    const rota_device *device = runtime->devices[rota_point_device(point)];
+    const rota_exec_streams *streams = device->exec->vtable->streams;
+    const uint32_t queue = rota_point_queue(point);
+    const uint64_t value = rota_point_value(point);
+    return !streams ||
+           (ra_load_acquire(&device->timelines[queue].handed_over) >= value && /* with hand_over */
+            streams->is_given(device->exec, queue, value));
+}
+
+/* Of a ticket that is not over; false also where its submission is just ending. */
+static bool is_all_given(rota_ticket ticket, const rota_cell_view *view, rota_cell *cell) {
     rota_runtime *runtime = ticket.runtime;
     rota_progress chain;
     rota_progress_begin(&chain, runtime);
@@ -121,35 +131,9 @@ static bool is_all_handed_over(rota_ticket ticket, const rota_cell_view *view, r
         rota_progress_watch_points(&chain, submission->delivery.after, submission->delivery.after_count);
         rota_submission_unpin(runtime, submission);
     }
-    for (uint32_t i = 0; i < chain.count; i++) {
-        const uint64_t point = chain.watched[i].point;
-        if (runtime->devices[rota_point_device(point)]->exec->vtable->streams &&
-            ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) < rota_point_value(point))
-            return false; /* acquires, else, with hand_over */
-    }
-    return true;
-}
-
-static bool look(const rota_spin *looking, uint64_t until) {
-    if (rota_clock_ns() >= until) return false;
-    if (!rota_spin_yields(looking)) /* rota's threads may need this core */
-        rota_nap_until(rota_deadline_after(HANDOVER_NAP_NS));
-    return true;
-}
-
-/* False: some driver has not been given in time what was handed over by now. */
-static bool is_all_given(rota_runtime *runtime, const rota_spin *looking, uint64_t until) {
-    const uint32_t devices = ra_load_acquire(&runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++) {
-        const rota_device *device = runtime->devices[d];
-        const rota_exec_streams *streams = device->exec->vtable->streams;
-        for (uint32_t q = 0; streams && q < runtime->queue_count; q++) {
-            const uint64_t value = ra_load_acquire(&device->timelines[q].handed_over);
-            while (!streams->is_given(device->exec, q, value))
-                if (!look(looking, until)) return false;
-        }
-    }
-    return true;
+    bool is_all = true;
+    for (uint32_t i = 0; is_all && i < chain.count; i++) is_all = is_given(runtime, chain.watched[i].point);
+    return is_all;
 }
 
 static rota_status latch(rota_device *device, void *stream, rota_ticket ticket) {
@@ -169,8 +153,7 @@ static rota_status latch(rota_device *device, void *stream, rota_ticket ticket) 
 }
 
 /* BUSY: the drivers were not given all of it yet. */
-static rota_status try_wait(rota_device *device, void *stream, rota_ticket ticket, const rota_spin *looking,
-                            uint64_t until) {
+static rota_status try_wait(rota_device *device, void *stream, rota_ticket ticket) {
     const rota_status status = rota_ticket_status(ticket);
     if (status != ROTA_BUSY) return status;
     rota_cell_view view;
@@ -180,8 +163,7 @@ static rota_status try_wait(rota_device *device, void *stream, rota_ticket ticke
     if (view.point != ROTA_POINT_PASSED && ends_on(device, &view))
         return device->exec->vtable->streams->wait(device->exec, stream, rota_point_queue(view.point),
                                                    rota_point_value(view.point));
-    if (!is_all_handed_over(ticket, &view, cell)) return ROTA_BUSY;
-    return is_all_given(ticket.runtime, looking, until) ? latch(device, stream, ticket) : ROTA_BUSY;
+    return is_all_given(ticket, &view, cell) ? latch(device, stream, ticket) : ROTA_BUSY;
 }
 
 rota_status rota_stream_wait(rota_device *device, void *stream, rota_ticket ticket, uint64_t timeout_ns) {
@@ -191,10 +173,12 @@ rota_status rota_stream_wait(rota_device *device, void *stream, rota_ticket tick
     const rota_spin looking = rota_spin_begin(HANDOVER_NS);
     const uint64_t until = rota_deadline_after(HANDOVER_MOST_NS);
     do {
-        const rota_status status = try_wait(device, stream, ticket, &looking, until);
+        const rota_status status = try_wait(device, stream, ticket);
         if (status == ROTA_UNSUPPORTED) break; /* the stream has no latches */
         if (status != ROTA_BUSY) return status;
-    } while (look(&looking, until));
+        if (!rota_spin_yields(&looking)) /* rota's threads may need this core */
+            rota_nap_until(rota_deadline_after(HANDOVER_NAP_NS));
+    } while (rota_clock_ns() < until);
     return rota_wait(ticket, timeout_ns);
 }
 

@@ -314,8 +314,13 @@ static void close_devices_of(rota_runtime *runtime, closing *c, uint64_t mask, u
 
 static void leave(rota_runtime *runtime, closing *c, uint64_t mask) {
     c->left |= mask;
-    for (; mask; mask &= mask - 1)
-        (void)rota_device_move(runtime->devices[__builtin_ctzll(mask)], ROTA_LIFE_ABANDONED);
+    for (; mask; mask &= mask - 1) {
+        rota_device *device = runtime->devices[__builtin_ctzll(mask)];
+        /* The completer may stand that was to let streams of the application's go on. */
+        const rota_exec_streams *streams = device->exec ? device->exec->vtable->streams : NULL;
+        if (streams) streams->open_latches(device->exec);
+        (void)rota_device_move(device, ROTA_LIFE_ABANDONED);
+    }
 }
 
 /* Devices with memory that is known to works of those that are left: staging memory of what moves,

@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "sched/runtime/shared/devices.h"
@@ -29,12 +31,12 @@ typedef struct scene {
     bool is_short; /* nobody looks what is left in the driver */
 } scene;
 
-static void open_scene(scene *s) {
+static void open_scene_with(scene *s, const rota_runtime_options *options) {
     *s = (scene){0};
     cuda_stub_start(5, 2);
     cuda_stub_gpus_apart();
     s->cu = cuda_stub_api();
-    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_NS), &s->runtime));
+    assert_ok(rota_runtime_open(options, &s->runtime));
     assert_ok(rota_device_open(s->runtime, "cuda:0", &s->gpus[0]));
     assert_ok(rota_device_open(s->runtime, "cuda:1", &s->gpus[1]));
     assert_ok(rota_device_open(s->runtime, "cpu", &s->cpu));
@@ -44,6 +46,10 @@ static void open_scene(scene *s) {
     assert_int_equal(s->cu->MemAlloc(&s->from, BYTES), CUDA_SUCCESS);
     assert_int_equal(s->cu->StreamCreate(&s->stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     memset((void *)(uintptr_t)s->theirs, 0, BYTES); /* the stand-in's memory is the host's */
+}
+
+static void open_scene(scene *s) {
+    open_scene_with(s, &ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_NS));
 }
 
 static void close_runtime(scene *s) {
@@ -242,6 +248,54 @@ static void after_works_to_come(void **state) {
     close_scene(&s);
 }
 
+/* Both GPUs have more under way than there is room for, of which the ticket knows nothing: the call does not wait for
+ * that. One that comes after it is waited for. */
+static void beside_a_backlog(void **state) {
+    (void)state;
+    enum { BACKLOG = 100 };
+    scene s;
+    open_scene(&s);
+    rota_buffer *x = test_words(s.cpu, "x", WORDS, 5), *a[2], *b[2];
+    rota_plan *gate = test_plan_1(s.cpu, "gate", &test_gate, x, ROTA_READWRITE), *copies[2];
+    rota_plan *copy[2];
+    rota_ticket ticket, last[2];
+    for (uint32_t g = 0; g < 2; g++) {
+        a[g] = test_words(s.gpus[g], "a", WORDS, 1);
+        b[g] = test_words(s.gpus[g], "b", WORDS, 2);
+        copies[g] = copying(s.gpus[g], a[g], b[g]);
+        copy[g] = copying(s.gpus[g], x, b[g]);
+        assert_ok(rota_submit_wait(copies[g], NULL, 0, &last[g]));
+        assert_ok(rota_wait(last[g], 0));
+    }
+    cuda_stub_pause(true);
+    for (uint32_t i = 0; i < BACKLOG; i++) {
+        for (uint32_t g = 0; g < 2; g++) assert_ok(rota_submit_wait(copies[g], NULL, 0, &last[g]));
+        test_nap_ns(1000000u);
+    }
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+    test_gates_running(1);
+    const uint64_t began = rota_clock_ns();
+    assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+    assert_true(rota_clock_ns() - began < 500000000u);
+    assert_status(rota_poll(ticket), ROTA_BUSY);
+    test_gate_open(true);
+    assert_ok(rota_wait(ticket, 0));
+    assert_ok(rota_submit_wait(copy[1], NULL, 0, &ticket));
+    cuda_stub_pause(false);
+    assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+    for (uint32_t g = 0; g < 2; g++) {
+        assert_ok(rota_wait(last[g], 0));
+        rota_plan_release(copies[g]);
+        rota_plan_release(copy[g]);
+        rota_buffer_release(a[g]);
+        rota_buffer_release(b[g]);
+    }
+    rota_plan_release(gate);
+    rota_buffer_release(x);
+    close_scene(&s);
+}
+
 /* A device of the ticket's is lost: the stream goes on, and the ticket says why it failed. */
 static void after_a_loss(void **state) {
     (void)state;
@@ -293,6 +347,49 @@ static void after_close(void **state) {
     rota_buffer_release(x);
     test_gate_open(true);
     close_driver(&s);
+}
+
+static _Atomic uint32_t may_log, logs;
+
+/* A thread of rota's that says something stands here. */
+static void stand(void *user, rota_log_level level, const char *text) {
+    (void)user, (void)level;
+    if (!strstr(text, "takes nothing more")) return;
+    ra_store_release(&logs, 1);
+    while (!ra_load_acquire(&may_log)) test_nap();
+}
+
+/* The completer stands when the runtime closes: devices are left, and the stream is not kept. */
+static void after_close_without_completer(void **state) {
+    (void)state;
+    static scene s; /* what is left is there for good */
+    open_scene_with(&s, &ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_NS, .log = {stand, NULL}));
+    uint32_t *from = (uint32_t *)(uintptr_t)s.from;
+    rota_buffer *x = test_words(s.cpu, "x", WORDS, 5);
+    rota_buffer *y = test_words(s.gpus[1], "y", WORDS, 5), *z = test_words(s.gpus[1], "z", WORDS, 5);
+    rota_plan *gate = test_plan_1(s.cpu, "gate", &test_gate, x, ROTA_READWRITE);
+    rota_plan *beside = copying(s.gpus[1], y, z);
+    rota_ticket ticket, other;
+    const int full = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    const uint64_t most = UINT64_MAX - 1;
+    assert_int_equal(write(full, &most, sizeof most), sizeof most);
+    test_gate_open(false);
+    for (uint32_t i = 0; i < WORDS; i++) from[i] = 3;
+    assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+    test_gates_running(1);
+    assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+    copy_on_stream(&s, s.from);
+    assert_ok(rota_submit_wait(beside, NULL, 0, &other));
+    assert_ok(rota_ticket_eventfd(other, full));
+    const uint64_t until = rota_deadline_after(PATIENCE_NS);
+    while (!ra_load_acquire(&logs) && rota_clock_ns() < until) test_nap();
+    assert_true(ra_load_acquire(&logs));
+    s.is_short = true;
+    close_runtime(&s);
+    expect_theirs(&s, 3);
+    ra_store_release(&may_log, 1);
+    test_gate_open(true);
+    (void)close(full);
 }
 
 static _Atomic uint32_t may_go;
@@ -448,15 +545,18 @@ static void at_once(void **state) {
 
 int main(void) {
 #ifdef ROTA_HAVE_CUDA
-    const struct CMUnitTest tests[] = {cmocka_unit_test(after_outputs),
-                                       cmocka_unit_test(after_other_devices),
-                                       cmocka_unit_test(after_works_to_come),
-                                       cmocka_unit_test(after_a_loss),
-                                       cmocka_unit_test(after_close),
-                                       cmocka_unit_test(looked_at_later),
-                                       cmocka_unit_test(on_the_host),
-                                       cmocka_unit_test(follows),
-                                       cmocka_unit_test(at_once)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(after_outputs),
+        cmocka_unit_test(after_other_devices),
+        cmocka_unit_test(after_works_to_come),
+        cmocka_unit_test(after_a_loss),
+        cmocka_unit_test(after_close),
+        cmocka_unit_test(looked_at_later),
+        cmocka_unit_test(on_the_host),
+        cmocka_unit_test(follows),
+        cmocka_unit_test(at_once),
+        cmocka_unit_test(beside_a_backlog),
+        cmocka_unit_test(after_close_without_completer) /* the last: what it leaves is there for good */};
     return cmocka_run_group_tests(tests, NULL, NULL);
 #else
     return 77;
