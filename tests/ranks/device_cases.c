@@ -188,7 +188,8 @@ static void large(const device_rank *r) {
 }
 
 /* The same of parts: each rank's part of the sum, or of integers what rank 0 has, then all parts on each. Parts have an
- * odd number of elements, and on one rank begin where 16 bytes are not whole; every other time they are in place. */
+ * odd number of elements, and on one rank begin where 16 bytes are not whole; those of 32 bits are every other time in
+ * place. */
 static void large_parts(const device_rank *r) {
     enum { PART = 65551, SKIPPED = 130 };
     const uint32_t size = rota_communicator_size(r->communicator),
@@ -198,7 +199,7 @@ static void large_parts(const device_rank *r) {
     for (uint32_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
         for (uint32_t way = 0; way < 4; way++) {
             const rota_dtype dtype = dtypes[d];
-            const bool mean = way / 2, in_place = way % 2;
+            const bool mean = way / 2, in_place = way % 2 && rota_dtype_bytes(dtype) == 4;
             const bool sums = dtype != ROTA_I32 && dtype != ROTA_U32;
             const rota_collective_reduction reduction =
                 mean && has_mean(dtype, size) ? ROTA_COLLECTIVE_MEAN : ROTA_COLLECTIVE_SUM;
@@ -263,8 +264,11 @@ static void moves(const device_rank *r) {
         rank_ok(rota_op_broadcast_from_into(g.tape, r->communicator, size - 1, cast, cast));
         rank_ok(rota_op_barrier(g.tape, r->communicator));
         rank_ok(rota_op_all_to_all_into(g.tape, r->communicator, wide, wide));
-        rank_ok(rota_op_copy_into(g.tape, x, part));
-        rank_ok(rota_op_all_gather_into(g.tape, r->communicator, part, within));
+        rank_ok(rota_record_copy(g.recorder, within.buffer, part.offset_bytes, x.buffer, 0,
+                                 COUNT * rota_dtype_bytes(dtype), NULL));
+        /* Parts that are no multiple of 4 bytes would go through a copy, by a kernel that stand-ins don't have. */
+        const bool is_in_place = COUNT * rota_dtype_bytes(dtype) % 4 == 0;
+        rank_ok(rota_op_all_gather_into(g.tape, r->communicator, is_in_place ? part : x, within));
         compile(&g);
         replay(&g, 1);
         expect(r, "all_gather", dtype, whole, all, gathered);
