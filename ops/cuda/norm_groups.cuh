@@ -52,18 +52,23 @@ struct norm_group {
 static_assert(norm_group::WARPS % 3 == 0 && norm_group::WARPS % 4 == 0,
               "rows of one to four warps share a block out");
 
-/* The sums of all groups of the block, by way of memory that nobody else touches. */
-ROTA_DEVICE void norm_gradient_sums(const norm_group &g, uint32_t dim, const pack<norm_group::W> &own,
-                                    float *shared, float *partial) {
-    if (g.column < dim)
-        values<false>(shared, g.group * dim + g.column, DTYPE_F32)
-            .template store<norm_group::W>(0, own, true);
+/* What the groups of the block have left in shared memory, [groups, dim], added up in their order. */
+ROTA_DEVICE void norm_gradient_add(const norm_group &g, uint32_t dim, const float *shared, float *partial) {
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < dim; i += ROTA_CUDA_NORM_THREADS) {
         float total = shared[i];
         for (uint32_t group = 1; group < g.groups; group++) total += shared[group * dim + i];
         partial[i] = total;
     }
+}
+
+/* The sums of all groups of the block, by way of memory that nobody else touches. */
+ROTA_DEVICE void norm_gradient_sums(const norm_group &g, uint32_t dim, const pack<norm_group::W> &own,
+                                    float *shared, float *partial) {
+    if (g.column < dim)
+        values<false>(shared, g.group * dim + g.column, DTYPE_F32)
+            .template store<norm_group::W>(0, own, true);
+    norm_gradient_add(g, dim, shared, partial);
 }
 
 #endif
