@@ -25,10 +25,12 @@
 
 static const char usage[] =
     "rota-fuzz-ranks [--count N] [--seed S] [--ranks 2..8] [--seconds N] [--no-faults] [--mpi] "
+    "[--timeout SECONDS] "
     "[--adversary] [--cuda [--stand-ins]] [--print]\n";
 
 enum { CUDA_FACTOR = 5 };                        /* of counts: many are of more than 256 KiB */
-static const uint64_t timeout_ns = 10000000000u; /* of a collective; what ends by it is wrong */
+/* Of a collective; what ends by it is wrong. More where a tool makes all slow. */
+static uint64_t timeout_ns = 10000000000u;
 
 /* What a rank does by itself. */
 typedef struct local_params {
@@ -543,6 +545,8 @@ int main(int argc, char **argv) {
                 o.count = strtoull(value, NULL, 0), counted = true;
             else if (strcmp(option, "--seed") == 0)
                 o.seed = strtoull(value, NULL, 0);
+            else if (strcmp(option, "--timeout") == 0)
+                timeout_ns = strtoull(value, NULL, 0) * 1000000000u;
             else if (strcmp(option, "--seconds") == 0)
                 o.seconds = strtoull(value, NULL, 0);
             else if (strcmp(option, "--ranks") == 0)
