@@ -68,6 +68,8 @@ void rota_cublaslt_batches(const rota_matmul_params *p, uint32_t *out_count, uin
     X(MatmulPreferenceDestroy)                                                                               \
     X(MatmulPreferenceSetAttribute)                                                                          \
     X(MatmulAlgoGetHeuristic)                                                                                \
+    X(MatmulAlgoCheck)                                                                                       \
+    X(MatmulAlgoConfigSetAttribute)                                                                          \
     X(MatmulAlgoConfigGetAttribute)
 
 static struct {
@@ -326,6 +328,39 @@ rota_status rota_cublaslt_candidates(const rota_cublaslt_product *product, const
     return status;
 }
 
+rota_status rota_cublaslt_split(const rota_cublaslt_product *product,
+                                const rota_cublaslt_algorithm *algorithm, uint32_t parts,
+                                uint64_t workspace_bytes, rota_cublaslt_algorithm *out_algorithm) {
+    static const char what[] = "an algorithm of cuBLASLt with its sum in parts";
+    const int32_t splits = (int32_t)parts;
+    const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* as preferred above */
+    cublasLtMatmulAlgo_t of;
+    cublasLtMatmulHeuristicResult_t result = {0};
+    memcpy(&of, algorithm->bytes, sizeof of);
+    ROTA_TRY(check(
+        lt.MatmulAlgoConfigSetAttribute(&of, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &splits, sizeof splits), what));
+    ROTA_TRY(check(lt.MatmulAlgoConfigSetAttribute(&of, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &reduction,
+                                                   sizeof reduction),
+                   what));
+    ROTA_TRY(check(lt.MatmulAlgoCheck(product->handle, product->operation, product->b, product->a, product->c,
+                                      product->c, &of, &result),
+                   what));
+    if (result.workspaceSize > workspace_bytes)
+        return rota_fail(ROTA_UNSUPPORTED, "%s wants %zu bytes of workspace; there are %llu", what,
+                         result.workspaceSize, (unsigned long long)workspace_bytes);
+    memcpy(out_algorithm->bytes, &of, sizeof out_algorithm->bytes);
+    out_algorithm->workspace_bytes = result.workspaceSize;
+    return ROTA_OK;
+}
+
+uint32_t rota_cublaslt_parts(const rota_cublaslt_algorithm *algorithm) {
+    int32_t splits = 1;
+    cublasLtMatmulAlgo_t of;
+    memcpy(&of, algorithm->bytes, sizeof of);
+    (void)lt.MatmulAlgoConfigGetAttribute(&of, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &splits, sizeof splits, NULL);
+    return splits > 1 ? (uint32_t)splits : 1;
+}
+
 /* ---- What an algorithm is ---- */
 
 typedef struct named {
@@ -451,6 +486,18 @@ rota_status rota_cublaslt_candidates(const rota_cublaslt_product *product, const
     (void)product, (void)operands, (void)workspace_bytes, (void)out_algorithms, (void)capacity;
     *out_count = 0;
     return absent();
+}
+
+rota_status rota_cublaslt_split(const rota_cublaslt_product *product,
+                                const rota_cublaslt_algorithm *algorithm, uint32_t parts,
+                                uint64_t workspace_bytes, rota_cublaslt_algorithm *out_algorithm) {
+    (void)product, (void)algorithm, (void)parts, (void)workspace_bytes, (void)out_algorithm;
+    return absent();
+}
+
+uint32_t rota_cublaslt_parts(const rota_cublaslt_algorithm *algorithm) {
+    (void)algorithm;
+    return 1;
 }
 
 void rota_cublaslt_describe(const rota_cublaslt_algorithm *algorithm, char *out_text, size_t capacity) {

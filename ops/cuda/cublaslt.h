@@ -27,7 +27,7 @@ typedef struct rota_cublaslt_product {
     uint64_t addend; /* what beta multiplies, where that is not c itself */
     uint32_t element_bytes, c_element_bytes;
     uint32_t alignment_max; /* of operands, in bytes, that algorithms are chosen for; 256 by open */
-    uint32_t outer[2]; /* batches beyond the strided one */
+    uint32_t outer[2];      /* batches beyond the strided one */
     uint64_t outer_stride[3][2];
 } rota_cublaslt_product;
 
@@ -42,6 +42,15 @@ uint64_t rota_cublaslt_version(void);
 rota_status rota_cublaslt_open(const rota_matmul_params *params, rota_dtype dtype,
                                const rota_cublaslt_extra *extra, rota_cublaslt_product *out_product);
 void rota_cublaslt_close(rota_cublaslt_product *product);
+
+/* The same algorithm with the sum over k in so many parts, added up in f32. UNSUPPORTED: it can't be, or wants more
+ * workspace than that. */
+rota_status rota_cublaslt_split(const rota_cublaslt_product *product,
+                                const rota_cublaslt_algorithm *algorithm, uint32_t parts,
+                                uint64_t workspace_bytes, rota_cublaslt_algorithm *out_algorithm);
+
+/* Into how many parts an algorithm divides the sum; 1: it doesn't. */
+uint32_t rota_cublaslt_parts(const rota_cublaslt_algorithm *algorithm);
 
 /* What cuBLASLt's heuristics name for operands so aligned and so much workspace, best guess first.
  * UNSUPPORTED: nothing. */

@@ -82,6 +82,27 @@ static void add_candidate(rota_matmul_measuring *m, const rota_matmul_choice *ch
     if (m->count < ROTA_MATMUL_CANDIDATES_MAX) m->candidates[m->count++] = *choice;
 }
 
+/* Algorithms whose sum is not divided, of which versions with parts are tried, by so many, none shorter than this. */
+#define SPLIT_OF 3u
+#define PART_MIN 128u
+
+/* The heuristics divide a sum seldom where operands lie unevenly, and then few tiles leave most of the GPU idle. */
+static void add_in_parts(rota_matmul_measuring *m, const rota_cublaslt_algorithm *algorithms,
+                         uint32_t count) {
+    static const uint32_t parts[] = {4, 8, 16};
+    const rota_matmul_params *p = m->call->params;
+    for (uint32_t i = 0, taken = 0; i < count && taken < SPLIT_OF; i++) {
+        if (rota_cublaslt_parts(&algorithms[i]) > 1) continue;
+        taken++;
+        for (uint32_t s = 0; s < sizeof parts / sizeof *parts && p->k / parts[s] >= PART_MIN; s++) {
+            rota_matmul_choice choice = {.way = ROTA_MATMUL_BY_CUBLASLT};
+            if (rota_cublaslt_split(&m->product, &algorithms[i], parts[s], workspace_bytes_of(m->call),
+                                    &choice.algorithm) == ROTA_OK)
+                add_candidate(m, &choice);
+        }
+    }
+}
+
 static rota_status find_candidates(rota_matmul_measuring *m) {
     const rota_cuda_call *call = m->call;
     const rota_matmul_params *p = call->params;
@@ -95,6 +116,8 @@ static rota_status find_candidates(rota_matmul_measuring *m) {
         for (uint32_t i = 0; status == ROTA_OK && i < found && m->count < ROTA_MATMUL_CANDIDATES_MAX / 2; i++)
             add_candidate(m,
                           &(rota_matmul_choice){.way = ROTA_MATMUL_BY_CUBLASLT, .algorithm = algorithms[i]});
+        if (status == ROTA_OK && w == 1 && workspaces[0] && !(p->flags & ROTA_LINEAR_EPILOGUE))
+            add_in_parts(m, algorithms, found);
     }
     if (m->whole) {
         add_candidate(m, &(rota_matmul_choice){.way = ROTA_MATMUL_SEPARATELY});

@@ -164,11 +164,13 @@ static cublasStatus_t lt_MatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasL
 static cublasStatus_t lt_MatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algorithm,
                                                       cublasLtMatmulAlgoConfigAttributes_t attribute,
                                                       void *value, size_t size, size_t *written) {
-    (void)algorithm, (void)written;
+    (void)written;
+    const int32_t splits = algorithm->data[1] ? (int32_t)algorithm->data[1] : 1;
     const struct {
         cublasLtMatmulAlgoConfigAttributes_t attribute;
         int32_t value;
     } has[] = {{CUBLASLT_ALGO_CONFIG_ID, 66},
+               {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, splits},
                {CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_MATMUL_TILE_128x256},
                {CUBLASLT_ALGO_CONFIG_STAGES_ID, 7777},
                {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, CUBLASLT_CLUSTER_SHAPE_2x1x1}};
@@ -178,6 +180,33 @@ static cublasStatus_t lt_MatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t
         return CUBLAS_STATUS_SUCCESS;
     }
     return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+static cublasStatus_t lt_MatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t *algorithm,
+                                                      cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                      const void *value, size_t size) {
+    uint32_t number;
+    assert_int_equal(size, sizeof number);
+    memcpy(&number, value, sizeof number);
+    if (attribute == CUBLASLT_ALGO_CONFIG_SPLITK_NUM)
+        algorithm->data[1] = number;
+    else
+        assert_true(attribute == CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME &&
+                    number == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* A MiB for each part, as far as it divides sums. */
+static cublasStatus_t lt_MatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t described,
+                                         cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                         cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                         const cublasLtMatmulAlgo_t *algorithm,
+                                         cublasLtMatmulHeuristicResult_t *result) {
+    (void)handle, (void)described, (void)a, (void)b, (void)c, (void)d;
+    if (algorithm->data[1] > cublaslt_standin.parts_most) return CUBLAS_STATUS_NOT_SUPPORTED;
+    *result =
+        (cublasLtMatmulHeuristicResult_t){.algo = *algorithm, .workspaceSize = algorithm->data[1] << 20};
+    return CUBLAS_STATUS_SUCCESS;
 }
 
 /* ---- Products ---- */
@@ -341,6 +370,8 @@ bool rota_cuda_library_find(rota_cuda_library_kind kind, const char *name, void 
                      FUNCTION(MatmulPreferenceSetAttribute),
                      FUNCTION(MatmulAlgoGetHeuristic),
                      FUNCTION(MatmulAlgoConfigGetAttribute),
+                     FUNCTION(MatmulAlgoConfigSetAttribute),
+                     FUNCTION(MatmulAlgoCheck),
                      {"cuGetProcAddress_v2", (void (*)(void))get_address}};
     if (!rota_cuda_library_get(kind)->handle) return false;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)

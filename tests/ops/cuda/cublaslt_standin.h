@@ -12,6 +12,7 @@ typedef struct cublaslt_standin_state {
     uint32_t products;   /* so many were made */
     uint32_t alive;      /* descriptions that are not destroyed */
     uint32_t algorithms; /* that its heuristics name; 0: one */
+    uint32_t parts_most; /* into which they divide sums */
     float run_ms;        /* that each timing says; 0: none */
     int32_t refused;     /* the epilogue that no algorithm has; -1: none */
     /* A kernel was launched; `args` is what its first parameter points to. */

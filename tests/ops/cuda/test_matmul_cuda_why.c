@@ -101,6 +101,45 @@ static void what_was_measured(void **state) {
     assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): a folder of the test's own */
 }
 
+/* Few tiles and a long sum: versions with their sum in parts are measured, too, as far as there is workspace for them and
+ * parts are long enough. */
+static void sums_in_parts(void **state) {
+    (void)state;
+    enum { WIDE = 16, K = 1024, MIB = 1 << 20 };
+    static float a[WIDE * K], b[WIDE * K], workspace[8 * MIB / sizeof(float)];
+    rota_matmul_params p = product(WIDE);
+    p.k = p.lda = K;
+    uint64_t addresses[] = {(uint64_t)(uintptr_t)a, (uint64_t)(uintptr_t)b, (uint64_t)(uintptr_t)operand[2],
+                            (uint64_t)(uintptr_t)workspace},
+             bytes[] = {sizeof a, sizeof b, sizeof operand[2], 6 * MIB};
+    const rota_cuda_call call = {.target = &hopper,
+                                 .stream = (void *)(uintptr_t)CUBLASLT_STANDIN_STREAM,
+                                 .operands = addresses,
+                                 .operand_bytes = bytes,
+                                 .operand_count = 4,
+                                 .params = &p};
+    cublaslt_standin.algorithms = 2;
+    for (uint32_t round = 0; round < 3; round++) {
+        static const struct {
+            uint32_t parts_most;
+            uint64_t bytes;
+            const char *ways;
+        } rounds[] = {{16, 6 * MIB, "measured: 4 ways"},
+                      {16, 8 * MIB, "measured: 6 ways"},
+                      {1, 8 * MIB, "measured: 2 ways"}};
+        rota_choices_forget();
+        cublaslt_standin.run_ms = 6;
+        cublaslt_standin.parts_most = rounds[round].parts_most;
+        bytes[3] = rounds[round].bytes;
+        assert_ok(rota_matmul_choice_measure(&call, ROTA_F32));
+        const char *text = why(&p, &hopper, 0);
+        assert_says(text, rounds[round].ways);
+        if (round == 0) assert_says(text, "the sum in 4 parts (reduction");
+        assert_keeps_quiet(text, "the sum in 16 parts");
+    }
+    rota_choices_forget();
+}
+
 /* Slower at the first look than the fastest by half and more, it has a look's time and no other. */
 static void what_is_slow_has_a_look(void **state) {
     (void)state;
@@ -162,9 +201,10 @@ static void linear_layers(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_measured), cmocka_unit_test(what_is_slow_has_a_look),
-        cmocka_unit_test(what_was_not_measured), cmocka_unit_test(linear_layers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_was_measured), cmocka_unit_test(sums_in_parts),
+                                       cmocka_unit_test(what_is_slow_has_a_look),
+                                       cmocka_unit_test(what_was_not_measured),
+                                       cmocka_unit_test(linear_layers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else /* nor has the library */
