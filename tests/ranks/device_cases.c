@@ -264,10 +264,11 @@ static void moves(const device_rank *r) {
         rank_ok(rota_op_broadcast_from_into(g.tape, r->communicator, size - 1, cast, cast));
         rank_ok(rota_op_barrier(g.tape, r->communicator));
         rank_ok(rota_op_all_to_all_into(g.tape, r->communicator, wide, wide));
-        rank_ok(rota_record_copy(g.recorder, within.buffer, part.offset_bytes, x.buffer, 0,
-                                 COUNT * rota_dtype_bytes(dtype), NULL));
+        const uint64_t part_bytes = (uint64_t)COUNT * rota_dtype_bytes(dtype);
+        rank_ok(
+            rota_record_copy(g.recorder, within.buffer, part.offset_bytes, x.buffer, 0, part_bytes, NULL));
         /* Parts that are no multiple of 4 bytes would go through a copy, by a kernel that stand-ins don't have. */
-        const bool is_in_place = COUNT * rota_dtype_bytes(dtype) % 4 == 0;
+        const bool is_in_place = part_bytes % 4 == 0;
         rank_ok(rota_op_all_gather_into(g.tape, r->communicator, is_in_place ? part : x, within));
         compile(&g);
         replay(&g, 1);
