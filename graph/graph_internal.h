@@ -36,6 +36,10 @@ typedef struct rota_host_on_device {
      * runtime's one order: by the sequencer, replay by replay, nodes as they were recorded. Neither waits. */
     void (*arranged)(void *const *users, uint32_t count);
     void (*submitted)(void *user);
+    /* The same of a replay that fails as it would get its turn: nothing of it begins or is left out by who runs it. */
+    void (*failed)(void *user);
+    /* As a plan was compiled with rota_compile_options.compare_ranks, of the same: by who compiles. Waits. */
+    rota_status (*compared)(void *const *users, uint32_t count);
 } rota_host_on_device;
 
 typedef enum rota_node_kind {

@@ -10,8 +10,9 @@
  * The order is that of the collectives of all communicators together, in which all ranks that share any of them record
  * and submit, whatever plans they are in. Where two ranks that share two communicators have other orders of those, both
  * communicators end on all of their ranks, soon, with a sentence that names the collective and says how many of the
- * other communicator each rank had submitted before it; also where the two wait for each other by it. A communicator of
- * own_order is compared with no other.
+ * other communicator each rank had submitted before it; also where the two wait for each other by it. Messages of two
+ * (send, receive) are compared with collectives of all ranks, and not among themselves. A communicator of own_order is
+ * compared with no other.
  *
  * Collectives are nodes of the CPU device: a plan for a GPU brings what they read to the host and back. Where the
  * communicator has the plan's CUDA device (rota_communicator_options.devices) the bytes stay there, and NCCL has them;
@@ -62,6 +63,13 @@ typedef struct rota_communicator_options {
      * whose submissions come from threads of their own, in any order beside others'; that no rank waits in a circle is
      * the application's to see to then, or the timeout's. Splits have it, too. */
     bool own_order;
+    /* Real numbers are combined in an order that follows from the number of ranks, by an algorithm that nothing chooses
+     * as it runs: by messages and by copies they always are. Of NCCL, where there are `devices`, algorithm and protocol
+     * are pinned, which it takes from the process's environment alone, before its first communicator: NCCL_ALGO and
+     * NCCL_PROTO name one each (Ring or Tree; Simple, LL or LL128), the same on all ranks. Else opening is UNSUPPORTED,
+     * and says what is missing. It costs what the algorithm that NCCL would have chosen is faster by. Splits have it,
+     * too. */
+    bool deterministic;
 } rota_communicator_options;
 #define ROTA_COMMUNICATOR_OPTIONS(...) ROTA_SIZED(rota_communicator_options, __VA_ARGS__)
 

@@ -24,7 +24,7 @@ typedef struct rota_compile_options {
     rota_device *const *devices;
     uint32_t device_count;
     rota_packing packing; /* TIGHT where it has no room else within the runtime's memory limit */
-    uint32_t queues; /* logical queues to use; 0: 1 */
+    uint32_t queues;      /* logical queues to use; 0: 1 */
     rota_queue_policy
         queue_policy; /* NULL: queue 0, and uploads and read-backs on the transfer queue if transfer_queue */
     void *queue_policy_user;
@@ -36,7 +36,7 @@ typedef struct rota_compile_options {
      * for what was handed over before, and that a replay ends after all it did. INTERNAL names what is not
      * so. At most three times what the compilation takes. */
     bool certify;
-    bool allow_undefined_reads;  /* reading a transient that nothing wrote is no error (tests) */
+    bool allow_undefined_reads; /* reading a transient that nothing wrote is no error (tests) */
     /* Instead of the graph's; 0: the graph's; UINT64_MAX: none. Where no room is left within the runtime's memory
      * limit, the plan gets what is free of that as its limit, less some for staging where it can, but with UINT64_MAX:
      * then it fails. */
@@ -75,6 +75,13 @@ typedef struct rota_compile_options {
      * the same libraries and driver, has the same bits in every process, whatever its caches hold. Without it, that
      * holds for all replays of one process, and for processes that share a cache folder. Kernels may be slower. */
     bool deterministic;
+    /* Compares what the graph has of collectives with what the other ranks' graphs have, now: all ranks of all
+     * communicators that it has collectives on compile with it, in one order and between the same submissions, as of a
+     * split: what was submitted on them is waited for, and then the other ranks, up to the communicator's timeout; one
+     * compilation or split of a communicator at a time (WRONG_STATE). NODE_FAILED: the first node that
+     * differs is named, on all ranks, or who did not come, and those communicators have ended. Without it a compilation
+     * waits for nobody, and ranks compare before the first collective of a submission begins. */
+    bool compare_ranks;
 } rota_compile_options;
 #define ROTA_COMPILE_OPTIONS(...) ROTA_SIZED(rota_compile_options, __VA_ARGS__)
 

@@ -151,8 +151,9 @@ static rota_status expect_all(rota_messages *m) {
  * the other, until they are at the one that does, or past the end of one of the graphs. */
 static rota_status compare_next(rota_messages *m) {
     rota_announcement *own = &m->announced[m->base.rank];
-    const rota_collective_position *position = &m->now.collective.position;
-    const uint64_t number = own->number + 1;
+    rota_collective_position *position = &m->now.collective.position;
+    /* Of what a plan is compared by, that was not recorded itself, the first one is the graph's first. */
+    const uint64_t number = own->number + (m->now.compared_count || position->index ? 1 : 0);
     const void *last = m->now.compared_count++ ? m->now.compared : position->node;
     rota_collective next = {0};
     if (own->is_end) {
@@ -164,6 +165,7 @@ static rota_status compare_next(rota_messages *m) {
         next.on_device = m->now.collective.on_device;
         rota_announce(&next, number, own);
         m->now.compared = next.position.node;
+        position->next = next.position.next;
     } else {
         rota_announce_end(position->graph, number, own);
     }

@@ -18,6 +18,7 @@ typedef struct rota_nccl_about {
     uint32_t version;   /* of its NCCL, which is to be one for all */
     uint32_t index;     /* CUDA's, in the process */
     uint8_t device[16]; /* the GPU's UUID, which is to be another one for each */
+    uint32_t pinned;    /* rota_nccl_pins, which are to be the same for all; 0: they need not be */
 } rota_nccl_about;
 
 /* Of CUDA device `index`. UNSUPPORTED: no NCCL here, or none that will do; no CUDA in this build. */

@@ -4,7 +4,9 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/atomic.h"
 
@@ -46,6 +48,32 @@ rota_status rota_nccl_api_load(const char *library, rota_nccl_api *out_api) {
     const rota_status status = rota_nccl_api_fill(library, find_in_library, handle, out_api);
     if (status != ROTA_OK) (void)dlclose(handle); /* else it stays open: it has threads */
     return status;
+}
+
+/* ---- What is pinned ---- */
+
+/* Its index among the names, from 1; 0: it is none of them alone. */
+static uint32_t index_of(const char *variable, const char *const *names) {
+    const char *text = getenv(variable);
+    for (uint32_t i = 0; text && names[i]; i++)
+        if (strcasecmp(text, names[i]) == 0) return i + 1;
+    return 0;
+}
+
+rota_status rota_nccl_pins(uint32_t *out_pinned) {
+    /* Those whose order is a matter of the ranks alone: not what switches add up. */
+    static const char *const algorithms[] = {"Ring", "Tree", NULL};
+    static const char *const protocols[] = {"Simple", "LL", "LL128", NULL};
+    const uint32_t algorithm = index_of("NCCL_ALGO", algorithms),
+                   protocol = index_of("NCCL_PROTO", protocols);
+    *out_pinned = algorithm * 16 + protocol;
+    if (algorithm && protocol) return ROTA_OK;
+    const char *variable = algorithm ? "NCCL_PROTO" : "NCCL_ALGO", *text = getenv(variable);
+    return rota_fail(
+        ROTA_UNSUPPORTED,
+        "deterministic sums by NCCL need one algorithm and one protocol, NCCL_ALGO=Ring or Tree and "
+        "NCCL_PROTO=Simple, LL or LL128 in the environment; %s is %s%s%s",
+        variable, text ? "'" : "not set", text ? text : "", text ? "'" : "");
 }
 
 static void load(void) {

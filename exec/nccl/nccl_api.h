@@ -90,6 +90,9 @@ rota_status rota_nccl_api_fill(const char *library, rota_nccl_find_fn find, void
 rota_status rota_nccl_api_load(const char *library, rota_nccl_api *out_api);
 /* That of this process: libnccl.so.2, opened once and kept. Any thread; may block in the dynamic linker. */
 rota_status rota_nccl_api_get(const rota_nccl_api **out_api);
+/* Which algorithm and protocol the process's environment pins for NCCL (NCCL_ALGO, NCCL_PROTO), as a number that is not
+ * 0. NCCL has no such option of a communicator. UNSUPPORTED: it pins none, or names several. */
+rota_status rota_nccl_pins(uint32_t *out_pinned);
 /* For tests: from now on rota_nccl_api_get gives `api`; NULL: the process's again. Borrowed. */
 void rota_nccl_api_use(const rota_nccl_api *api);
 

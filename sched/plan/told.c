@@ -32,6 +32,8 @@ rota_status rota_plan_tell_arranged(const rota_plan *plan, rota_told_nodes *out)
     if (!out->users) return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
     (void)walk(plan, &kind, out->users);
     out->submitted = kind->submitted;
+    out->failed = kind->failed;
+    out->compared = kind->compared;
     kind->arranged(out->users, out->count);
     return ROTA_OK;
 }

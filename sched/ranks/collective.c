@@ -16,7 +16,8 @@ enum { COMMUNICATORS_MOST = 256 }; /* of a graph's, that are compared ahead */
 struct rota_listed_collectives {
     rota_listed_collectives *next;
     const rota_communicator *communicator;
-    uint32_t count; /* of the lane's so far */
+    rota_graph *graph; /* whose lane it is */
+    uint32_t count;    /* of the lane's so far */
 };
 
 static bool find_next(const void *node, rota_collective *out);
@@ -128,9 +129,8 @@ static bool is_on(const void *user, const void *device) {
 static void skipped(void *user) {
     const recorded *node = user;
     rota_posted *posted = &node->communicator->posted;
-    /* Nodes of a communicator come one after the other, so nobody else writes here; the name is copied, since the graph
-     * may be gone when it is read. */
-    if (ra_load_acquire(&posted->left_out)) return;
+    /* The name is copied, since the graph may be gone when it is read. */
+    if (ra_exchange_acq_rel(&posted->is_left_out, 1)) return;
     (void)snprintf(posted->left_out_name, sizeof posted->left_out_name, "%s", node->collective.name);
     rota_communicator *communicator = rota_communicator_retain(node->communicator);
     ra_store_release(&posted->left_out, 1); /* pairs with the load in begin_next */
@@ -178,9 +178,53 @@ static void arranged(void *const *users, uint32_t count) {
     arrange((recorded *const *)(const void *)users, count, last, COMMUNICATORS_MOST);
 }
 
-static const rota_host_on_device later = {
-    {begin, skipped},     {begin_on_device, skipped}, is_on,    is_beside,
-    rota_address_kernels, rota_address_ends,          arranged, submitted};
+/* rota_collective_position.next, of what comes before a graph's first. */
+static bool find_first(const void *node, rota_collective *out) {
+    *out = collective_of(node);
+    return true;
+}
+
+/* All at once, so that it is no matter in which order ranks have them; then all are waited for. */
+static rota_status compared(void *const *users, uint32_t count) {
+    const recorded *first[COMMUNICATORS_MOST];
+    rota_comparison *begun[COMMUNICATORS_MOST];
+    char text[ROTA_ERROR_MESSAGE_MAX];
+    uint32_t found = 0, begun_count = 0;
+    rota_status status = ROTA_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        const recorded *node = users[i];
+        uint32_t k = 0;
+        if (rota_collective_is_of_two(node->collective.kind)) continue;
+        while (k < found && first[k]->communicator != node->communicator) k++;
+        if (k == found && found < COMMUNICATORS_MOST) first[found++] = node;
+    }
+    for (; begun_count < found && status == ROTA_OK; begun_count += status == ROTA_OK) {
+        rota_collective_position position = collective_of(first[begun_count]).position;
+        position.next = find_first;
+        status = rota_communicator_compare(first[begun_count]->communicator, &position, &begun[begun_count]);
+    }
+    if (status != ROTA_OK) (void)snprintf(text, sizeof text, "%s", rota_last_error());
+    for (uint32_t i = 0; i < begun_count; i++) {
+        bool is_over;
+        const rota_status own = rota_comparison_wait(begun[i], &is_over);
+        if (!is_over) rota_graph_retain(first[i]->list->graph); /* a thread that does not come back has it */
+        if (own == ROTA_OK || status != ROTA_OK) continue;
+        status = own;
+        (void)snprintf(text, sizeof text, "%s", rota_last_error());
+    }
+    return status == ROTA_OK ? ROTA_OK : rota_fail(status, "%s", text);
+}
+
+static const rota_host_on_device later = {{begin, skipped},
+                                          {begin_on_device, skipped},
+                                          is_on,
+                                          is_beside,
+                                          rota_address_kernels,
+                                          rota_address_ends,
+                                          arranged,
+                                          submitted,
+                                          skipped,
+                                          compared};
 
 /* ---- The lists ---- */
 
@@ -190,7 +234,8 @@ static rota_listed_collectives *list_of(rota_recorder *recorder, const rota_comm
     rota_listed_collectives *list = recorder->collectives;
     while (list && list->communicator != communicator) list = list->next;
     if (list || !(list = rota_arena_alloc(&recorder->arena, sizeof *list, 8))) return list;
-    *list = (rota_listed_collectives){.next = recorder->collectives, .communicator = communicator};
+    *list = (rota_listed_collectives){
+        .next = recorder->collectives, .communicator = communicator, .graph = recorder->graph};
     recorder->collectives = list;
     return list;
 }

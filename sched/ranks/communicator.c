@@ -119,6 +119,7 @@ typedef struct asked_split {
     uint32_t color, key;
     char name[64];
     rota_transport *transport;
+    const rota_collective *compares; /* instead: a barrier with what is compared; NULL: a split */
 } asked_split;
 
 static void split_on_thread(rota_rank_call *call) {
@@ -132,11 +133,18 @@ static void split_on_thread(rota_rank_call *call) {
     if (own->run || own->split) {
         (void)rota_rank_answer(
             &asked->asked,
-            rota_fail(ROTA_WRONG_STATE, "communicator '%s': a collective began during its split", c->name));
+            rota_fail(
+                ROTA_WRONG_STATE,
+                "communicator '%s': a collective, another split or another compilation with compare_ranks "
+                "began during its split or compilation; they are one thread's, one at a time",
+                c->name));
         return;
     }
     own->split = &asked->asked;
-    own->transport->vtable->split(own->transport, asked->color, asked->key);
+    if (asked->compares)
+        own->transport->vtable->post(own->transport, asked->compares);
+    else
+        own->transport->vtable->split(own->transport, asked->color, asked->key);
     rota_rank_thread_add(c->thread, &own->work);
 }
 
@@ -145,7 +153,7 @@ static void end_split(rota_communicator *c, rota_status status) {
     rota_transport *transport = c->under_way.transport, *made = NULL;
     c->under_way.split = NULL;
     if (status != ROTA_OK) rota_order_ended(c, 0, NULL);
-    if (status == ROTA_OK && asked->color != ROTA_COMMUNICATOR_NO_COLOR)
+    if (status == ROTA_OK && !asked->compares && asked->color != ROTA_COMMUNICATOR_NO_COLOR)
         status = transport->vtable->take_split(transport, asked->name, &made);
     asked->transport = made;
     if (rota_rank_answer(&asked->asked, status) && made) rota_communicator_drop(c->thread, made);
@@ -364,11 +372,52 @@ rota_status rota_communicator_open_split(rota_communicator *communicator, uint32
         return status;
     }
     made->ordered.is_own = communicator->ordered.is_own;
+    made->on_device.is_deterministic = communicator->on_device.is_deterministic;
     rota_communicator_carry_by(made, transport);
     *out_communicator = made;
     return communicator->on_device.device
                ? rota_communicator_open_devices(out_communicator, 1, &communicator->on_device.device)
                : ROTA_OK;
+}
+
+/* ---- Comparing ---- */
+
+struct rota_comparison {
+    asked_split split;
+    rota_collective barrier;
+    char graph[64];
+};
+
+rota_status rota_communicator_compare(rota_communicator *c, const rota_collective_position *first,
+                                      rota_comparison **out) {
+    uint32_t unused;
+    *out = NULL;
+    ROTA_TRY(check_process(c));
+    if (ra_load_acquire(&c->posted.is_closed)) return fail_closed(c);
+    ROTA_TRY(rota_buffer_read(c->token, 0, &unused, sizeof unused)); /* as of a split */
+    rota_comparison *made = (rota_comparison *)(void *)rota_rank_ask(sizeof *made, split_on_thread);
+    if (!made) return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory", c->name);
+    (void)snprintf(made->graph, sizeof made->graph, "%s", first->graph ? first->graph : "");
+    made->barrier = (rota_collective){.kind = ROTA_COLLECTIVE_BARRIER, .name = "compile", .position = *first};
+    made->barrier.position.graph = made->graph;
+    made->barrier.position.lane = NULL;
+    made->barrier.position.index = made->barrier.position.list_count = 0;
+    made->split.communicator = c;
+    made->split.compares = &made->barrier;
+    rota_rank_thread_call(c->thread, &made->split.asked.call);
+    *out = made;
+    return ROTA_OK;
+}
+
+rota_status rota_comparison_wait(rota_comparison *comparison, bool *out_is_over) {
+    const rota_communicator *c = comparison->split.communicator;
+    const uint64_t patience = c->timeout_ns + c->timeout_ns / 2;
+    char what[128];
+    (void)snprintf(what, sizeof what, "communicator '%s': comparing a graph's collectives", c->name);
+    const rota_status status = rota_rank_await(&comparison->split.asked,
+                                               rota_deadline_after(patience + answer_ns), what, out_is_over);
+    if (*out_is_over) rota_rank_forget(&comparison->split.asked);
+    return status;
 }
 
 typedef struct asked_abort {

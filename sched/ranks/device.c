@@ -19,7 +19,7 @@
 #include "sched/ranks/parts.h"
 
 enum {
-    TEXT_WORDS = 40,
+    TEXT_WORDS = 64,
     TEXT_BYTES = 4 * TEXT_WORDS,
     ID_WORDS = ROTA_NCCL_ID_BYTES / 4,
     SPINS_NS = 1000000, /* how long a collective is looked at without a nap: longer ones bear one */
@@ -97,6 +97,13 @@ static rota_status judge(const rota_opening *o) {
                 "communicator '%s': rank %u has NCCL of version %u, and rank 0 of version %u; they must "
                 "be the same",
                 c->name, r, o->all[r].about.version, o->all[0].about.version);
+    for (uint32_t r = 1; r < c->size; r++)
+        if (o->all[r].about.pinned != o->all[0].about.pinned)
+            return rota_fail(ROTA_UNSUPPORTED,
+                             "communicator '%s': ranks %u and 0 are not deterministic alike: all are, by one "
+                             "NCCL_ALGO and "
+                             "NCCL_PROTO, or none is",
+                             c->name, r);
     for (uint32_t r = 1; r < c->size; r++)
         for (uint32_t k = 0; k < r; k++)
             if (memcmp(o->all[r].about.device, o->all[k].about.device, sizeof o->own.about.device) == 0)
@@ -219,6 +226,8 @@ static void open_on_thread(rota_rank_call *call) {
     rota_communicator *c = o->communicator;
     c->on_device.opening = o;
     o->own.is_ready = rota_nccl_look(o->index, &o->own.about) == ROTA_OK;
+    if (o->own.is_ready && c->on_device.is_deterministic)
+        o->own.is_ready = rota_nccl_pins(&o->own.about.pinned) == ROTA_OK;
     if (!o->own.is_ready) say_why(o->own.text);
     exchange(c, ROTA_COLLECTIVE_ALL_GATHER, ROTA_COLLECTIVE_SUM, sizeof o->own, &o->own, o->all,
              "devices of ranks");

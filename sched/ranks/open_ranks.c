@@ -162,6 +162,7 @@ rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicato
                             "opening a communicator, which waits for all ranks", &is_answered);
     if (status == ROTA_OK) {
         made->ordered.is_own = options->own_order;
+        made->on_device.is_deterministic = options->deterministic;
         rota_communicator_carry_by(made, asked->transport);
         *out_communicator = made;
     }
@@ -190,6 +191,7 @@ static rota_status open_rank(rota_runtime *runtime, rota_engine *engine,
         return status;
     }
     made->ordered.is_own = options->own_order;
+    made->on_device.is_deterministic = options->deterministic;
     rota_communicator_carry_by(made, transport);
     *out_communicator = made;
     return ROTA_OK;

@@ -40,7 +40,7 @@ struct rota_rank_order {
 /* One that was submitted and has not begun. */
 typedef struct entry {
     const void *node;
-    const char *name;
+    char name[64];   /* cut: the graph may go while it is read */
     uint64_t number; /* of all ranks', from 1; 0: a message to or from `peer` */
     uint64_t before; /* the first of rota_ordered.before */
     uint32_t before_count, peer;
@@ -187,7 +187,8 @@ void rota_order_submitted(rota_communicator *c, const void *node, const rota_col
     (void)pthread_mutex_lock(&own->order->mutex);
     if (own->is_member) {
         const bool is_of_two = rota_collective_is_of_two(collective->kind);
-        entry made = {.node = node, .name = collective->name, .peer = collective->peer};
+        entry made = {.node = node, .peer = collective->peer};
+        (void)snprintf(made.name, sizeof made.name, "%s", collective->name);
         made.sends = collective->kind == ROTA_COLLECTIVE_SEND;
         made.number = is_of_two ? 0 : own->submitted + 1;
         if (note_before(c, &made) && put(&own->entries, sizeof made, &made)) {
@@ -397,5 +398,6 @@ void rota_order_ended(rota_communicator *c, uint64_t crossed, const char *cause)
         return;
     }
     rota_rank_thread_call(other->thread, &made->call);
-    rota_communicator_release(other); /* this thread's own: the call lets go of its, maybe before it was awake */
+    rota_communicator_release(
+        other); /* this thread's own: the call lets go of its, maybe before it was awake */
 }

@@ -21,7 +21,8 @@ typedef struct rota_posted {
     rota_collective collective;
     char left_out_name
         [96]; /* of the first node that was not run, since what it reads has failed; published by */
-    _Atomic uint32_t left_out; /* once for good */
+    _Atomic uint32_t left_out;    /* once for good */
+    _Atomic uint32_t is_left_out; /* by who sets it first, and so has the name: a worker, or the sequencer */
     _Atomic uint32_t is_closed;
 } rota_posted;
 
@@ -30,6 +31,7 @@ typedef struct rota_on_device {
     rota_device *device;          /* NULL: all are by messages */
     char id[32];                  /* its, for sentences: a runtime that did not wait may have closed it */
     rota_nccl *nccl;              /* NULL: it is not open, or closed */
+    bool is_deterministic;        /* rota_communicator_options.deterministic */
     bool carries;                 /* `run` is at the library: the ranks have agreed */
     bool has_failed;              /* meanwhile: it ends when the device touches nothing more of it */
     uint64_t since_ns, looked_ns; /* when it began to; when it was last looked at */
@@ -81,6 +83,13 @@ void rota_communicator_unmake(rota_communicator *communicator);
 void rota_communicator_carry_by(rota_communicator *communicator, rota_transport *transport);
 /* On the thread: closes a transport that nobody wants, beside what else it has. */
 void rota_communicator_drop(rota_rank_thread *thread, rota_transport *transport);
+/* Begins to compare what graphs have on it from `first` on, whose graph is there until it is over; all ranks do. It
+ * waits for what was submitted, and rota_comparison_wait for the other ranks, once. Errors as of a split. */
+typedef struct rota_comparison rota_comparison;
+rota_status rota_communicator_compare(rota_communicator *communicator, const rota_collective_position *first,
+                                      rota_comparison **out_comparison);
+/* *out_is_over false: it is the thread's still. */
+rota_status rota_comparison_wait(rota_comparison *comparison, bool *out_is_over);
 /* open_ranks.c. rota_rank_devices_open; where it fails the communicators are closed, and NULL. */
 rota_status rota_communicator_open_devices(rota_communicator **communicators, uint32_t count,
                                            rota_device *const *devices);

@@ -19,6 +19,7 @@ typedef struct fixture {
     rota_device *devices[RANKS_MOST];
     rota_communicator *communicators[RANKS_MOST];
     uint64_t timeout_ns;
+    bool deterministic;
 } fixture;
 
 static inline void open_devices(fixture *f, uint32_t size, bool is_one_gpu) {
@@ -39,7 +40,8 @@ static inline void open_devices(fixture *f, uint32_t size, bool is_one_gpu) {
 
 static inline rota_status open_ranks(fixture *f) {
     const rota_communicator_options options =
-        ROTA_COMMUNICATOR_OPTIONS(.name = "w", .timeout_ns = f->timeout_ns, .devices = f->devices);
+        ROTA_COMMUNICATOR_OPTIONS(.name = "w", .timeout_ns = f->timeout_ns, .devices = f->devices,
+                                  .deterministic = f->deterministic);
     return rota_communicator_open_ranks(f->runtimes, f->size, &options, f->communicators);
 }
 

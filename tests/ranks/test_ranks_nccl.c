@@ -67,6 +67,35 @@ static void cases_of_gpus_out_of_reach(void **state) {
     run_cases(true);
 }
 
+/* Without one algorithm and one protocol in the environment it does not open, and says what is missing. */
+static void deterministic(void **state) {
+    (void)state;
+    static const struct {
+        const char *algorithm, *protocol, *said; /* NULL: it opens */
+    } rows[] = {{NULL, NULL, "NCCL_ALGO is not set"},
+                {"Ring,Tree", "Simple", "NCCL_ALGO is 'Ring,Tree'"},
+                {"Ring", NULL, "NCCL_PROTO is not set"},
+                {"Ring", "^LL", "NCCL_PROTO is '^LL'"},
+                {"NVLS", "Simple", "NCCL_ALGO is 'NVLS'"},
+                {"ring", "Simple", NULL},
+                {"Tree", "LL128", NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fixture f;
+        if (rows[i].algorithm) (void)setenv("NCCL_ALGO", rows[i].algorithm, 1);
+        if (rows[i].protocol) (void)setenv("NCCL_PROTO", rows[i].protocol, 1);
+        open_devices(&f, 2, false);
+        f.deterministic = true;
+        assert_status(open_ranks(&f), rows[i].said ? ROTA_UNSUPPORTED : ROTA_OK);
+        if (rows[i].said) {
+            expect_said("can't have collectives on its device: deterministic sums by NCCL need");
+            expect_said(rows[i].said);
+        }
+        close_all(&f); /* those that are not there are NULL */
+        (void)unsetenv("NCCL_ALGO");
+        (void)unsetenv("NCCL_PROTO");
+    }
+}
+
 /* ---- Faults ---- */
 
 /* Of each rank: x = the sum of all ranks' x, then y = x. */
@@ -540,6 +569,7 @@ static void processes_of_one_id(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cases),
+        cmocka_unit_test(deterministic),
         cmocka_unit_test(cases_of_gpus_out_of_reach),
         cmocka_unit_test(a_rank_that_never_comes),
         cmocka_unit_test(a_rank_that_stops_in_it),

@@ -1,7 +1,11 @@
 /* Ranks that share several communicators, and submit their collectives in one order or in two: what differs is found,
  * by all and by name, whether they wait for each other by it or not, and long before the timeout; what is in one order
  * is never taken for two. And graphs that differ somewhere: nothing of them is begun. */
+#include <pthread.h>
+#include <string.h>
+
 #include "base/clock.h"
+#include "exec/nccl/nccl_api.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 #include "tests/ranks/rank_cases.h"
@@ -310,12 +314,117 @@ static void a_graph_that_has_more(void **state) {
     close_runtimes(2);
 }
 
+/* ---- As plans are compiled ---- */
+
+typedef struct compiling {
+    pthread_t thread;
+    rota_communicator *of[2];
+    uint32_t rank;
+    bool differs;
+    rota_status status;
+    char said[ROTA_ERROR_MESSAGE_MAX];
+} compiling;
+
+static void *compile_compared(void *user) {
+    compiling *own = user;
+    rota_device *device;
+    rota_buffer *x;
+    rota_tensor tensor;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_tape *tape;
+    rota_plan *plan;
+    rank_ok(rota_device_open(runtimes[own->rank], "cpu", &device));
+    rank_ok(rota_buffer_create_in(runtimes[own->rank], "x", sizeof(float), &x));
+    rank_ok(rota_tensor_of(x, 0, ROTA_F32, ROTA_SHAPE(1), &tensor));
+    rank_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "step"), &graph));
+    rank_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    rank_ok(rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
+    for (uint32_t i = 0; i < 6; i++)
+        rank_ok(rota_op_all_reduce_into(tape, own->of[i % 2], tensor,
+                                        own->differs && i == 3 ? ROTA_COLLECTIVE_MIN : ROTA_COLLECTIVE_SUM,
+                                        tensor));
+    rota_tape_destroy(tape);
+    rota_recorder_close(recorder);
+    own->status = rota_compile(
+        runtimes[own->rank], graph,
+        &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .compare_ranks = true), &plan);
+    (void)snprintf(own->said, sizeof own->said, "%s", rota_last_error());
+    rota_graph_release(graph);
+    rota_plan_release(own->status == ROTA_OK ? plan : NULL);
+    rota_buffer_release(x);
+    return NULL;
+}
+
+/* Alike on both ranks; another fourth collective on one, which is the second one's second; and on one rank alone. */
+static void compared_as_compiled(void **state) {
+    (void)state;
+    for (uint32_t what = 0; what < 3; what++) {
+        rota_communicator *of[2][2];
+        compiling ranks[2];
+        open_runtimes(2);
+        for (uint32_t c = 0; c < 2; c++) {
+            const rota_communicator_options options =
+                ROTA_COMMUNICATOR_OPTIONS(.name = c ? "second" : "first",
+                                          .timeout_ns = what == 2 ? 500000000u : timeout_ns);
+            assert_ok(rota_communicator_open_ranks(runtimes, 2, &options, of[c]));
+        }
+        const uint32_t count = what == 2 ? 1 : 2;
+        for (uint32_t r = 0; r < count; r++) {
+            ranks[r] = (compiling){.of = {of[0][r], of[1][r]}, .rank = r, .differs = what == 1 && r};
+            assert_int_equal(pthread_create(&ranks[r].thread, NULL, compile_compared, &ranks[r]), 0);
+        }
+        for (uint32_t r = 0; r < count; r++) {
+            assert_int_equal(pthread_join(ranks[r].thread, NULL), 0);
+            assert_int_equal(ranks[r].status, what ? ROTA_NODE_FAILED : ROTA_OK);
+            if (what == 1) {
+                assert_non_null(strstr(ranks[r].said,
+                                       "communicator 'second': the ranks' collectives differ: rank 0 "
+                                       "is at all_reduce 'all_reduce'"));
+                assert_non_null(
+                    strstr(ranks[r].said, "by min, number 2 of 3 in lane 'key 0' of graph 'step'"));
+            }
+            if (what == 2) assert_non_null(strstr(ranks[r].said, "for rank 1, which did not come to it"));
+        }
+        for (uint32_t c = 0; c < 2; c++)
+            for (uint32_t r = 0; r < 2; r++) assert_ok(rota_communicator_close(of[c][r], 0));
+        close_runtimes(2);
+    }
+}
+
+/* ---- What is pinned ---- */
+
+/* As rota_communicator_options.deterministic has it. */
+static void what_nccl_has_pinned(void **state) {
+    (void)state;
+    static const struct {
+        const char *algorithm, *protocol, *said; /* NULL: it is pinned */
+    } rows[] = {{NULL, NULL, "NCCL_ALGO is not set"},
+                {"Ring,Tree", "Simple", "NCCL_ALGO is 'Ring,Tree'"},
+                {"Ring", NULL, "NCCL_PROTO is not set"},
+                {"Ring", "^LL", "NCCL_PROTO is '^LL'"},
+                {"NVLS", "Simple", "NCCL_ALGO is 'NVLS'"},
+                {"ring", "Simple", NULL},
+                {"Tree", "LL128", NULL}};
+    uint32_t pinned[sizeof rows / sizeof *rows];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].algorithm) (void)setenv("NCCL_ALGO", rows[i].algorithm, 1);
+        if (rows[i].protocol) (void)setenv("NCCL_PROTO", rows[i].protocol, 1);
+        assert_status(rota_nccl_pins(&pinned[i]), rows[i].said ? ROTA_UNSUPPORTED : ROTA_OK);
+        if (rows[i].said) expect_said(rows[i].said);
+        (void)unsetenv("NCCL_ALGO");
+        (void)unsetenv("NCCL_PROTO");
+    }
+    assert_true(pinned[5] && pinned[6] && pinned[5] != pinned[6]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_waits_at_another),       cmocka_unit_test(after_a_while),
         cmocka_unit_test(submitted_in_two_orders),     cmocka_unit_test(orders_of_their_own),
         cmocka_unit_test(one_order_that_comes_in_two), cmocka_unit_test(recorded_in_two_orders),
         cmocka_unit_test(a_graph_that_differs_behind), cmocka_unit_test(a_graph_that_has_more),
+        cmocka_unit_test(compared_as_compiled),        cmocka_unit_test(what_nccl_has_pinned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

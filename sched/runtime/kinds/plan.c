@@ -463,7 +463,7 @@ bool rota_kind_plan_sequence(rota_sequencing *s) {
                                   moves, executable->arguments.payload_words + s->after_words)) &&
          rota_deliver_outputs(s->sequencer, s->wanted, submission);
     if (executable->stages_inputs) ra_store_relaxed(&submission->told.inputs_left, plan->input_count);
-    if (!ok) return false;
+    if (!rota_told_submitted(&executable->told, ok)) return false; /* before anything of it can begin */
     const uint32_t state =
         (submission->by_delivery ? ROTA_CELL_BY_DELIVERY : 0u) |
         (plan->partition_count > 1 || rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD
@@ -472,7 +472,6 @@ bool rota_kind_plan_sequence(rota_sequencing *s) {
     if (state)
         ra_store_release(&submission->cell->state,
                          state); /* nobody else writes it before the point is there */
-    rota_told_submitted(&executable->told); /* before anything of it can begin */
     s->final = make_works(s->sequencer, s->wanted, submission);
     return true;
 }

@@ -2,6 +2,7 @@
 #include "base/given.h"
 #include "sched/compile_own.h"
 #include "sched/runtime/life/device_open.h"
+#include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/make.h"
 #include "sched/runtime/shared/runtime.h" /* IWYU pragma: keep */
 
@@ -21,8 +22,12 @@ rota_status rota_compile(rota_runtime *runtime, rota_graph *graph, const rota_co
     ROTA_GIVEN(graph);
     ROTA_GIVEN(out_plan);
     ROTA_TRY(rota_compile_own(runtime, graph, options, out_plan));
-    if (!runtime || !runtime->options.compiled) return ROTA_OK;
-    const rota_status status = runtime->options.compiled(runtime->options.compiled_user, graph, *out_plan);
+    const rota_plan *plan = *out_plan;
+    rota_status status = ROTA_OK;
+    if (plan->options.compare_ranks && plan->executable && plan->executable->told.count)
+        status = plan->executable->told.compared(plan->executable->told.users, plan->executable->told.count);
+    if (status == ROTA_OK && runtime && runtime->options.compiled)
+        status = runtime->options.compiled(runtime->options.compiled_user, graph, *out_plan);
     if (status != ROTA_OK) {
         rota_plan_release(*out_plan);
         *out_plan = NULL;
