@@ -7,8 +7,8 @@
 constexpr uint32_t W = norm_group::W;
 static_assert(W == 8, "two vectors of f32, and one of 16 bits");
 
-/* A thread's columns: four neighbours of each half of a row, so that what a warp moves at once of f32, 16 bytes a thread,
- * lies together. Operands begin at multiples of 16 bytes; their dtypes are known when the kernel runs. */
+/* A thread's columns: four neighbours of each half of a row, so that what a warp moves at once of f32, 16 bytes a
+ * thread, lies together. Operands begin at multiples of 16 bytes; their dtypes are known when the kernel runs. */
 struct mixed_array {
     const void *p;
     uint32_t column, half, dtype; /* of the first of them; columns of half a row */
