@@ -505,6 +505,13 @@ expect 0 '^\[0\] 2 ranks, by MPI' "${launch[@]}" 2 "$train" "${small[@]}" --iter
   --log mpi-2.jsonl --checkpoint mpi-2
 grep -q '^\[1\]' output && fail "rank 1 says something: $(cat output)"
 alike 0 f32-1-2.jsonl mpi-2.jsonl
+for form in threads processes; do
+  started=("${launch[@]}" 4)
+  [ $form = processes ] || started=()
+  expect 0 'validation loss' "${started[@]}" "$train" "${small[@]}" --iters 6 --batch 2 --shard-parameters \
+    --checkpoint "parts-$form" --checkpoint-shards $([ $form = processes ] || echo --ranks 4)
+done
+diff -r parts-threads parts-processes || fail "MPI's ranks write other files than threads"
 mkdir shared
 expect 0 'resumed after step 6' "${launch[@]}" 4 "$train" "${small[@]}" --iters 14 --schedule constant --batch 2 \
   --resume part --checkpoint shared/on
