@@ -79,12 +79,14 @@ static Communicator open_one(const std::shared_ptr<DeviceCore> &device,
                              const std::optional<std::string> &transport, std::optional<double> timeout,
                              std::optional<bool> nccl, uint32_t rank, uint32_t size,
                              const std::optional<std::string> &address,
-                             std::optional<uintptr_t> mpi_communicator) {
+                             std::optional<uintptr_t> mpi_communicator, bool own_order, bool deterministic) {
     Use use(*device);
     rota_communicator_options options = options_of(name, transport, timeout);
     options.rank = rank;
     options.size = size;
     options.address = address ? address->c_str() : nullptr;
+    options.own_order = own_order;
+    options.deterministic = deterministic;
     options.mpi_communicator = reinterpret_cast<const void *>(mpi_communicator.value_or(0));
     if (is_by_nccl({device}, nccl)) options.devices = &device->device;
     rota_communicator *communicator = nullptr;
@@ -93,7 +95,8 @@ static Communicator open_one(const std::shared_ptr<DeviceCore> &device,
 }
 
 static std::vector<Communicator> open_ranks(const Devices &devices, const std::optional<std::string> &name,
-                                            std::optional<double> timeout, std::optional<bool> nccl) {
+                                            std::optional<double> timeout, std::optional<bool> nccl,
+                                            bool own_order, bool deterministic) {
     std::deque<Use> uses;
     std::vector<rota_runtime *> runtimes;
     std::vector<rota_device *> own;
@@ -103,6 +106,8 @@ static std::vector<Communicator> open_ranks(const Devices &devices, const std::o
         own.push_back(device->device);
     }
     rota_communicator_options options = options_of(name, std::nullopt, timeout);
+    options.own_order = own_order;
+    options.deterministic = deterministic;
     if (is_by_nccl(devices, nccl)) options.devices = own.data();
     std::vector<rota_communicator *> communicators(devices.size() + 1);
     check_released([&] {
@@ -289,7 +294,8 @@ void bind_communicator(nb::module_ &m) {
         .def_static(
             "open", &open_one, "device"_a, nb::kw_only(), "name"_a = nb::none(), "transport"_a = nb::none(),
             "timeout"_a = nb::none(), "nccl"_a = nb::none(), "rank"_a = 0, "size"_a = 0,
-            "address"_a = nb::none(), "mpi_communicator"_a = nb::none(),
+            "address"_a = nb::none(), "mpi_communicator"_a = nb::none(), "own_order"_a = false,
+            "deterministic"_a = false,
             "This process's rank of all ranks that mpirun, torchrun, srun or rota-run started; one rank "
             "without them. All "
             "ranks call it. `transport`: 'mpi', 'tcp' or 'alone'. `timeout`: how long a collective waits "
@@ -299,10 +305,12 @@ void bind_communicator(nb::module_ &m) {
             "(the default of CUDA devices), or through the host. `address`: where ranks meet that each give "
             "their `rank` of `size`: 'host:port', at which rank 0 listens, or 'file:PATH', which all see. "
             "`mpi_communicator`: the address of an MPI_Comm, as mpi4py's MPI._addressof(comm), whose ranks "
-            "these are.")
+            "these are. `own_order`: its collectives' order is not compared with other communicators', for "
+            "what is submitted by threads of its own. `deterministic`: NCCL's algorithm and protocol are "
+            "pinned, by NCCL_ALGO and NCCL_PROTO of the environment.")
         .def_static(
             "open_ranks", &open_ranks, "devices"_a, nb::kw_only(), "name"_a = nb::none(),
-            "timeout"_a = nb::none(), "nccl"_a = nb::none(),
+            "timeout"_a = nb::none(), "nccl"_a = nb::none(), "own_order"_a = false, "deterministic"_a = false,
             "A rank for each device, in one process, each opened for itself by rota.open. Ranks wait for one "
             "another, so each is used by a thread of its own, or without waiting in between.")
         .def_ro("rank", &CommunicatorCore::rank)

@@ -297,3 +297,30 @@ with rota.open("cpu", threads=1) as device, rota.Communicator.open(device) as c:
 def test_processes(pytestconfig: pytest.Config, tmp_path: Path) -> None:
     run_ranks(pytestconfig, PROCESS, str(tmp_path))
     assert [(tmp_path / str(rank)).read_text() for rank in range(RANKS)] == ["2 [3.0, 3.0, 3.0]"] * RANKS
+
+
+def test_orders_of_their_own() -> None:
+    """Two communicators whose collectives each rank submits in another order: found, unless one's order is its own."""
+    for own_order in (False, True):
+        devices = [rota.open("cpu", threads=1) for _ in range(2)]
+        first = rota.Communicator.open_ranks(devices, name="first", timeout=10)
+        second = rota.Communicator.open_ranks(devices, name="second", timeout=10, own_order=own_order)
+
+        def run(c: rota.Communicator, pair: list[list[rota.Communicator]]) -> None:
+            x = c.device.tensor(np.ones(1, dtype=np.float32))
+            waiting = []
+            for i in range(2):
+                with rota.graph(c.device, gradients=False) as g:
+                    g.output("sum", rota.all_reduce(x, pair[(i + c.rank) % 2][c.rank]))
+                waiting.append(g.compile()())
+            for ticket in waiting:
+                ticket.result()
+
+        pair = [first, second]
+        if own_order:
+            on_each(first, lambda c: run(c, pair))
+        else:
+            with pytest.raises(rota.Error, match="orders of collectives differ"):
+                on_each(first, lambda c: run(c, pair))
+        for device in devices:
+            device.close()
