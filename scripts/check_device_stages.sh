@@ -251,9 +251,9 @@ stage_sanitize_ranks() {
   local name rota_fuzz
   ranks_of
   alone
-  for name in cases the_same_again; do job -w 'ERROR SUMMARY: 0' 200 watched test_ranks_gpus $name; done
-  job -w 'ERROR SUMMARY: 0' -e $channels 200 watched "${rota_fuzz[@]}" --no-faults --timeout 120 --count "$(pick 10 2)" \
-    --seed 6001
+  for name in cases the_same_again; do job -w 'ERROR SUMMARY: 0' 200 watched test_ranks_gpus $name 120; done
+  job -w 'ERROR SUMMARY: 0' -e $channels 200 watched "${rota_fuzz[@]}" --no-faults --timeout 120 \
+    --count "$(pick 10 2)" --seed 6001
 }
 
 stage_sanitize_init() {

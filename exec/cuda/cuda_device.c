@@ -113,7 +113,7 @@ static rota_status cuda_enumerate(const rota_exec_driver *driver, rota_device_in
 static void open_target(rota_cuda_device *device, uint32_t index) {
     const rota_cuda_api *cu = device->cu;
     device->cache_dir = rota_cache_folder(device->options.cache_dir);
-    device->target = (rota_cuda_target){
+    device->targets.measured = (rota_cuda_target){
         .compute_capability = capability(cu, device->handle),
         .multiprocessors = device->base.info.compute_units,
         .l2_bytes = (uint64_t)attribute(cu, device->handle, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
@@ -125,11 +125,11 @@ static void open_target(rota_cuda_device *device, uint32_t index) {
         .cache_dir = device->cache_dir,
         .log = &device->host.log,
     };
-    device->target_by_table = device->target;
-    device->target_by_table.by_table = true;
-    device->target_by_table.cache_dir = NULL;
-    device->base.cuda = &device->target;
-    device->base.cuda_by_table = &device->target_by_table;
+    device->targets.by_table = device->targets.measured;
+    device->targets.by_table.by_table = true;
+    device->targets.by_table.cache_dir = NULL;
+    device->base.cuda = &device->targets.measured;
+    device->base.cuda_by_table = &device->targets.by_table;
 }
 
 static rota_status open_context(rota_cuda_device *device) {

@@ -83,12 +83,17 @@ typedef struct rota_cuda_waits_shared {
     _Atomic uint32_t room_wanted;  /* by the submit thread */
 } rota_cuda_waits_shared;
 
+/* What kernels are chosen by. */
+typedef struct rota_cuda_targets {
+    rota_cuda_target measured, by_table; /* of plans that are deterministic */
+} rota_cuda_targets;
+
 struct rota_cuda_device {
     rota_exec_device base; /* first: the contract's part */
     rota_exec_host host;
     rota_exec_open_options options;
     const rota_cuda_api *cu;
-    rota_cuda_target target, target_by_table;
+    rota_cuda_targets targets;
     char *cache_dir; /* NULL: none */
     void *names;     /* for tools (cuda_names.h); NULL: none */
     CUdevice handle;
@@ -116,7 +121,7 @@ struct rota_cuda_device {
 /* What the kernels of a program are chosen by. */
 static inline const rota_cuda_target *rota_cuda_target_of(const rota_cuda_device *device,
                                                           const rota_exec_program_desc *desc) {
-    return desc->by_table ? &device->target_by_table : &device->target;
+    return desc->by_table ? &device->targets.by_table : &device->targets.measured;
 }
 
 #endif

@@ -41,9 +41,9 @@ static rota_status load_module(rota_cuda_device *device, const rota_kernel *kern
     return rota_fail(
         ROTA_UNSUPPORTED,
         "the CUDA image of kernel '%s' does not load on %s (%s, compute capability %u.%u): %s%s%s",
-        kernel->name, device->base.info.id, device->base.info.name, device->target.compute_capability / 10,
-        device->target.compute_capability % 10, rota_cuda_result_name(device->cu, result),
-        errors[0] ? ": " : "", errors);
+        kernel->name, device->base.info.id, device->base.info.name,
+        device->targets.measured.compute_capability / 10, device->targets.measured.compute_capability % 10,
+        rota_cuda_result_name(device->cu, result), errors[0] ? ": " : "", errors);
 }
 
 static CUresult look_for_entry(const rota_cuda_api *cu, const CUfunction *functions, unsigned count,
@@ -63,7 +63,7 @@ static rota_status look_for_wait(rota_cuda_device *device, rota_cuda_module *mod
     const rota_cuda_api *cu = device->cu;
     unsigned count = 0;
     /* With the newest of the functions that this takes come the others. */
-    if (device->target.compute_capability < 90 || !cu->GraphAddDependencies) return ROTA_OK;
+    if (device->targets.measured.compute_capability < 90 || !cu->GraphAddDependencies) return ROTA_OK;
     ROTA_TRY(rota_cuda_check(device, cu->ModuleGetFunctionCount(&count, module->handle),
                              "cuModuleGetFunctionCount"));
     CUfunction *functions = calloc(count + (size_t)1, sizeof(CUfunction));

@@ -148,7 +148,7 @@ static rota_status allow(maker *m, known_function *known, const rota_cuda_launch
                 "kernel '%s' asks for %u bytes of dynamic shared memory; %s (%s) has %u for a block, "
                 "less what the kernel declares",
                 known->kernel->name, launch->shared_bytes, m->device->base.info.id, m->device->base.info.name,
-                m->device->target.shared_bytes_max);
+                m->device->targets.measured.shared_bytes_max);
         ROTA_TRY(rota_cuda_check(m->device, result, "cuFuncSetAttribute"));
         known->shared_bytes = launch->shared_bytes;
     }
@@ -172,18 +172,18 @@ static rota_status check_launch(const maker *m, const known_function *known, con
         return rota_fail(ROTA_UNSUPPORTED,
                          "kernel '%s' asks for blocks of %llu threads; on %s (%s) it can have at most %d",
                          name, (unsigned long long)threads, info->id, info->name, known->threads_max);
-    if (launch->shared_bytes > m->device->target.shared_bytes_max)
+    if (launch->shared_bytes > m->device->targets.measured.shared_bytes_max)
         return rota_fail(ROTA_UNSUPPORTED,
                          "kernel '%s' asks for %u bytes of dynamic shared memory; %s (%s) has %u for a block",
                          name, launch->shared_bytes, info->id, info->name,
-                         m->device->target.shared_bytes_max);
+                         m->device->targets.measured.shared_bytes_max);
     bool clusters = launch->cluster[0] * launch->cluster[1] * launch->cluster[2] > 1;
-    if (clusters && m->device->target.compute_capability < 90)
+    if (clusters && m->device->targets.measured.compute_capability < 90)
         return rota_fail(
             ROTA_UNSUPPORTED,
             "kernel '%s' asks for clusters of blocks; %s (%s, compute capability %u.%u) has none", name,
-            info->id, info->name, m->device->target.compute_capability / 10,
-            m->device->target.compute_capability % 10);
+            info->id, info->name, m->device->targets.measured.compute_capability / 10,
+            m->device->targets.measured.compute_capability % 10);
     for (uint32_t i = 0; i < 3; i++)
         if (launch->groups[i] % launch->cluster[i])
             return rota_fail(ROTA_INVALID_ARGUMENT,

@@ -1,6 +1,7 @@
 /* Collectives on two GPUs, of one process: the cases of device_cases.c; sums that round, the same to the bit in each
  * replay; how fast 128 MiB are, beside NCCL called alone in the same run (P7); and one GPU's context that fails in the
- * middle, in a process of its own ("test_ranks_gpus dies"). Another argument is a pattern of tests' names. Skipped
+ * middle, in a process of its own ("test_ranks_gpus dies"). Another argument is a pattern of tests' names, and one
+ * behind it the seconds that opening and collectives may take, under a tool that makes all slow. Skipped
  * where there are not two GPUs, or no NCCL. */
 #include "tests/kit/support.h"
 
@@ -24,6 +25,7 @@ enum { RANKS = 2, TIMES = 21, MANY = 3000002 };
 static const uint64_t fast_count = UINT64_C(1) << 25; /* f32: 128 MiB */
 
 static device_rank ranks[RANKS];
+static uint64_t timeout_ns; /* 0: the default */
 
 static int open_ranks(void **state) {
     (void)state;
@@ -37,7 +39,8 @@ static int open_ranks(void **state) {
         assert_ok(rota_runtime_open(&options, &runtimes[i]));
         assert_ok(rota_device_open(runtimes[i], id, &devices[i]));
     }
-    const rota_communicator_options options = ROTA_COMMUNICATOR_OPTIONS(.name = "gpus", .devices = devices);
+    const rota_communicator_options options =
+        ROTA_COMMUNICATOR_OPTIONS(.name = "gpus", .devices = devices, .timeout_ns = timeout_ns);
     const uint64_t begin = rota_clock_ns();
     assert_ok(rota_communicator_open_ranks(runtimes, RANKS, &options, communicators));
     print_message("the communicator opened in %.0f ms\n", (double)(rota_clock_ns() - begin) * 1e-6);
@@ -547,6 +550,7 @@ int main(int argc, char **argv) {
     if (!can_run()) return 77;
     if (argc > 1 && strcmp(argv[1], "dies") == 0) return die_alone();
     if (argc > 1) cmocka_set_test_filter(argv[1]);
+    if (argc > 2) timeout_ns = strtoull(argv[2], NULL, 0) * UINT64_C(1000000000);
     return cmocka_run_group_tests(tests, open_ranks, close_ranks);
 }
 #else

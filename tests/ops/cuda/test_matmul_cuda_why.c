@@ -101,8 +101,8 @@ static void what_was_measured(void **state) {
     assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): a folder of the test's own */
 }
 
-/* Few tiles and a long sum: versions with their sum in parts are measured, too, as far as there is workspace for them and
- * parts are long enough. */
+/* Few tiles and a long sum: versions with their sum in parts are measured, too, as far as there is workspace for them
+ * and parts are long enough. */
 static void sums_in_parts(void **state) {
     (void)state;
     enum { WIDE = 16, K = 1024, MIB = 1 << 20 };
