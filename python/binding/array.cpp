@@ -118,6 +118,14 @@ template <typename Array> static nb::object owner_of(const Array &array) {
     return nb::capsule(new Array(array), [](void *held) noexcept { delete static_cast<Array *>(held); });
 }
 
+std::string memory_text(int kind, int ordinal) {
+    if (kind == nb::device::cpu::value) return "the host's memory";
+    if (kind == nb::device::cuda::value) return "the memory of CUDA device " + std::to_string(ordinal);
+    if (kind == nb::device::cuda_host::value) return "pinned memory of CUDA's";
+    if (kind == nb::device::cuda_managed::value) return "managed memory of CUDA's";
+    return "the memory of a device of DLPack's kind " + std::to_string(kind);
+}
+
 /* In the host's memory, or in that of the CUDA device of an ordinal. What has buffers, but none of its dtype (JAX's
  * arrays of bf16), is read so, and not written: that it may be, its buffer would have to say. */
 template <typename Array>
@@ -129,9 +137,9 @@ static bool find_dlpack(nb::handle array, bool writable, int ordinal, Found *out
                            : found.device_type() == nb::device::cuda::value && found.device_id() == ordinal;
     if (!there)
         fail(ROTA_UNSUPPORTED,
-             what + ": the array is in " +
-                 (found.device_type() == nb::device::cpu::value ? "the host's" : "a device's") +
-                 " memory, which can't be taken here; copy it to the " + (ordinal < 0 ? "host" : "device's"));
+             what + ": the array is in " + memory_text(found.device_type(), found.device_id()) +
+                 ", which can't be taken here; copy it to " +
+                 (ordinal < 0 ? "the host" : memory_text(nb::device::cuda::value, ordinal)));
     out->dtype = name_of_dlpack(found.dtype(), &out->known);
     out->memory.data = const_cast<void *>(found.data());
     const int64_t item_bytes = static_cast<int64_t>(found.itemsize());

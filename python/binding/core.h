@@ -276,8 +276,10 @@ nb::object array_over(const HostArray &memory, const rota_tensor &like, bool num
 
 /* Whether an array says, by DLPack, that it is in the memory of CUDA's device. */
 bool is_on_cuda(nb::handle array);
-/* An array's DLPack capsule. Its library is told the stream; without one (NONE) a stream of rota's own, whose end is
- * waited for: then all is done that the library has begun on the array. */
+/* The memory of a device of DLPack's kind and number, as sentences have it. */
+std::string memory_text(int kind, int ordinal);
+/* The DLPack capsule of an array on a CUDA device. Its library is told the stream; without one (NONE) a stream of
+ * rota's own, whose end is waited for: then all is done that the library's current stream there was given. */
 nb::object capsule_from_cuda(DeviceCore &device, nb::handle array, const DlpackStream &stream,
                              const std::string &what);
 

@@ -161,6 +161,11 @@ bool CudaStream::is_idle() const {
     return driver().stream_query(stream_) == 0;
 }
 
+nb::object CudaStream::capsule_of(nb::handle array, int64_t stream) const {
+    const Current current(context_);
+    return array.attr("__dlpack__")("stream"_a = stream);
+}
+
 uint64_t CudaStream::id_of(uintptr_t stream, const std::string &what) const {
     const Current current(context_);
     const auto asked = reinterpret_cast<Stream>(stream);
@@ -240,11 +245,21 @@ bool CudaCopies::is_over(uint64_t timeout_ns) const {
 
 /* ---- Arrays ---- */
 
-/* Whether its type has buffers says nothing: those of JAX's and CuPy's arrays are for others that lie on the host. */
-bool is_on_cuda(nb::handle array) {
-    if (!nb::hasattr(array, "__dlpack_device__")) return false;
+/* DLPack's kind and number of a device. */
+struct DlpackDevice {
+    int kind, ordinal;
+};
+
+/* The device that an array says it is on. Whether its type has buffers says nothing: those of JAX's and CuPy's arrays
+ * are for others that lie on the host. */
+static DlpackDevice device_of(nb::handle array) {
+    if (!nb::hasattr(array, "__dlpack_device__")) return {nb::device::cpu::value, 0};
     const nb::object device = array.attr("__dlpack_device__")();
-    return nb::cast<int>(nb::int_(device[0])) == nb::device::cuda::value;
+    return {nb::cast<int>(nb::int_(device[0])), nb::cast<int>(nb::int_(device[1]))};
+}
+
+bool is_on_cuda(nb::handle array) {
+    return device_of(array).kind == nb::device::cuda::value;
 }
 
 void check_process(const DeviceCore &device) {
@@ -262,13 +277,15 @@ static std::shared_ptr<CudaStream> own_stream(DeviceCore &device) {
 
 nb::object capsule_from_cuda(DeviceCore &device, nb::handle array, const DlpackStream &stream,
                              const std::string &what) {
-    if (!is_on_cuda(array))
+    const DlpackDevice is_on = device_of(array);
+    if (is_on.kind != nb::device::cuda::value || is_on.ordinal != device.ordinal)
         fail(ROTA_INVALID_ARGUMENT, what + ": an array in the memory of '" + device.id +
                                         "' is expected, not " +
-                                        nb::cast<std::string>(nb::repr(array.type())) + " in the host's");
-    if (stream.kind != DlpackStream::NONE) return array.attr("__dlpack__")("stream"_a = stream.number());
+                                        nb::cast<std::string>(nb::repr(array.type())) + " in " +
+                                        memory_text(is_on.kind, is_on.ordinal));
     const std::shared_ptr<CudaStream> own = own_stream(device);
-    nb::object capsule = array.attr("__dlpack__")("stream"_a = own->number());
+    if (stream.kind != DlpackStream::NONE) return own->capsule_of(array, stream.number());
+    nb::object capsule = own->capsule_of(array, static_cast<int64_t>(own->number()));
     own->wait(device.timeout_ns);
     return capsule;
 }

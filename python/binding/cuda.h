@@ -26,6 +26,9 @@ class CudaStream {
     void come_after(uintptr_t event, const std::string &what);
     /* Whether all that it waits for has been done. */
     bool is_idle() const;
+    /* An array's DLPack capsule, whose library is told a stream, by a call with this GPU current: a library orders the
+     * stream that it uses on the GPU that is current in the thread, and a third may have left another one so. */
+    nb::object capsule_of(nb::handle array, int64_t stream) const;
     /* The driver's number of any stream of the GPU's, which no other one of the process ever has. Refuses one of
      * another context. */
     uint64_t id_of(uintptr_t stream, const std::string &what) const;

@@ -56,7 +56,8 @@ void DeviceCore::close(uint64_t timeout) {
     const uint64_t arrays = shared.count();
     if (arrays != 0 && !closing.load())
         fail(ROTA_WRONG_STATE, "device '" + id + "' is not closed: there are " + std::to_string(arrays) +
-                                   " arrays over its memory, of from_dlpack(tensor, copy=False)");
+                                   " arrays over its memory, of from_dlpack(tensor" +
+                                   (ordinal < 0 ? ", copy=False)" : ")"));
     if (closing.exchange(true)) return;
     rota_status status = ROTA_OK;
     bool busy = false;

@@ -2,7 +2,8 @@
 application's streams, events and memory, in the first device's primary context, and gates that streams wait at."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ ARGUMENTS: dict[str, list[Any]] = {
     "cuDevicePrimaryCtxRetain": [Out, ctypes.c_int],
     "cuCtxPushCurrent": [Pointer],
     "cuCtxPopCurrent": [Out],
+    "cuCtxGetDevice": [ctypes.POINTER(ctypes.c_int)],
     "cuStreamCreate": [Out, ctypes.c_uint],
     "cuStreamDestroy": [Pointer],
     "cuStreamSynchronize": [Pointer],
     "cuStreamQuery": [Pointer],
+    "cuStreamWaitEvent": [Pointer, Pointer, ctypes.c_uint],
     "cuEventCreate": [Out, ctypes.c_uint],
     "cuEventRecord": [Pointer, Pointer],
     "cuEventDestroy": [Pointer],
@@ -40,7 +43,7 @@ def opened() -> ctypes.CDLL | None:
 
 class Driver:
     def __init__(self, library: ctypes.CDLL, device: int = 0) -> None:
-        self.library = library
+        self.library, self.ordinal = library, device
         library.stub_gate_new.restype = Pointer
         library.stub_gate_hold.argtypes = [Pointer, Pointer]
         library.stub_gate_open.argtypes = library.stub_gate_free.argtypes = [Pointer]
@@ -62,13 +65,23 @@ class Driver:
         assert out.value
         return out.value
 
-    def call(self, name: str, *arguments: Any) -> int:
-        """In the device's context, as are all below."""
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """The device is this thread's current one."""
         before = Pointer()
         assert self.functions["cuCtxPushCurrent"](self.context) == 0
-        result = self.functions[name](*arguments)
+        yield
         self.functions["cuCtxPopCurrent"](ctypes.byref(before))
-        return result
+
+    def current_ordinal(self) -> int:
+        """Of this thread's current device, as cudaGetDevice has it: 0 where there is none."""
+        ordinal = ctypes.c_int()
+        return ordinal.value if self.functions["cuCtxGetDevice"](ctypes.byref(ordinal)) == 0 else 0
+
+    def call(self, name: str, *arguments: Any) -> int:
+        """In the device's context, as are all below."""
+        with self.current():
+            return self.functions[name](*arguments)
 
     def new(self, name: str, *arguments: Any) -> int:
         out = Pointer()
@@ -90,6 +103,9 @@ class Driver:
 
     def record(self, event: int, stream: int) -> None:
         assert self.call("cuEventRecord", event, stream) == 0
+
+    def wait(self, stream: int, event: int) -> None:
+        assert self.call("cuStreamWaitEvent", stream, event, 0) == 0
 
     def end(self, stream: int) -> None:
         assert self.call("cuStreamSynchronize", stream) == 0
@@ -149,10 +165,11 @@ class Words:
         self.asked: list[int | None] = []
         self.shape = (ctypes.c_int64 * 1)(count)
         self.kept.append(self)
-        self.tensor = Tensor(self.address, CUDA, 0, 1, FLOAT32, self.shape, None, 0, None, None)
+        self.device = CUDA, driver.ordinal
+        self.tensor = Tensor(self.address, *self.device, 1, FLOAT32, self.shape, None, 0, None, None)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CUDA, 0
+        return self.device
 
     def __dlpack__(self, *, stream: int | None = None, **_: object) -> Any:
         self.asked.append(stream)
@@ -174,17 +191,13 @@ class Gate:
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
-        before = Pointer()
-        assert driver.functions["cuCtxPushCurrent"](driver.context) == 0
-        self.made = driver.library.stub_gate_new()
-        driver.functions["cuCtxPopCurrent"](ctypes.byref(before))
+        with driver.current():
+            self.made = driver.library.stub_gate_new()
         assert self.made
 
     def hold(self, stream: int) -> None:
-        before = Pointer()
-        assert self.driver.functions["cuCtxPushCurrent"](self.driver.context) == 0
-        assert self.driver.library.stub_gate_hold(self.made, stream) == 0
-        self.driver.functions["cuCtxPopCurrent"](ctypes.byref(before))
+        with self.driver.current():
+            assert self.driver.library.stub_gate_hold(self.made, stream) == 0
 
     def open(self) -> None:
         self.driver.library.stub_gate_open(self.made)

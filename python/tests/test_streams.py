@@ -2,6 +2,7 @@
 CUDA driver; with PyTorch on a GPU it is test_streams_gpu.py."""
 
 import asyncio
+import gc
 import os
 import threading
 import time
@@ -366,6 +367,95 @@ def test_arrays_whose_type_has_buffers(driver: Driver, device: rota.Device) -> N
     np.testing.assert_array_equal(words.array, np.full(COUNT, 4, np.float32))
     with pytest.raises(rota.errors.InvalidArgument, match="in the memory of 'cuda:0' is expected, not .*bytearray"):
         device.adopt(bytearray(16))
+
+
+class Streamed:
+    """As CuPy's and PyTorch's arrays: their libraries order the stream that is current on the GPU that is."""
+
+    def __init__(self, words: Words, drivers: list[Driver], streams: list[int]) -> None:
+        self.words, self.drivers, self.streams = words, drivers, streams
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.words.__dlpack_device__()
+
+    def __dlpack__(self, *, stream: int, **options: Any) -> Any:
+        now = self.drivers[0].current_ordinal()
+        driver = self.drivers[now]
+        if stream not in (-1, self.streams[now]):
+            event = driver.event()
+            driver.record(event, self.streams[now])
+            self.drivers[0].wait(stream, event)
+            assert driver.call("cuEventDestroy", event) == 0
+        return self.words.__dlpack__(stream=stream, **options)
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_another_gpu_is_current(told: bool, driver: Driver, device: rota.Device) -> None:
+    """As JAX leaves its last one: what is waited for is what the library has on the array's, and it stays current."""
+    drivers = [driver, Driver(driver.library, device=1)]
+    streams, gate, words = [one.stream() for one in drivers], Gate(driver), driver.words(COUNT)
+    array, mine = Streamed(words, drivers, streams), driver.stream()
+    gate.hold(streams[0])
+    driver.copy(words, driver.words(COUNT, 5), streams[0])
+    got: list[float] = []
+
+    def take() -> None:
+        with drivers[1].current():
+            if told:
+                x = device.adopt(array, stream=mine)
+                assert driver.call("cuStreamSynchronize", mine) == 0
+            else:
+                x = device.from_dlpack(array)
+            got.extend([x.numpy()[0], driver.current_ordinal()])
+
+    takes = threading.Thread(target=take)
+    takes.start()
+    time.sleep(SOON)
+    early = list(got)
+    gate.open()
+    takes.join(30)
+    assert early == [] and got == [5, 1]
+    for one, stream in ((driver, mine), (driver, streams[0]), (drivers[1], streams[1])):
+        one.end(stream)
+
+
+def test_memory_that_is_not_taken(driver: Driver, device: rota.Device, cpu: rota.Device) -> None:
+    """Each is told by name, and its library is not asked for it."""
+    foreign = Driver(driver.library, device=1).words(COUNT)
+    others: list[tuple[tuple[int, int], str]] = [
+        ((CUDA, 1), "the memory of CUDA device 1"),
+        ((1, 0), "the host's memory"),
+        ((3, 0), "pinned memory of CUDA's"),
+        ((13, 0), "managed memory of CUDA's"),
+        ((10, 0), "the memory of a device of DLPack's kind 10"),
+    ]
+    for foreign.device, text in others:
+        sentence = f"a tensor: an array in the memory of 'cuda:0' is expected, not <class '.*Words'> in {text}$"
+        with pytest.raises(rota.errors.InvalidArgument, match=sentence):
+            device.adopt(foreign)
+    foreign.device = CUDA, 1
+    with pytest.raises(rota.errors.InvalidArgument, match="a tensor: .*'cuda:0' is expected, not .* CUDA device 1$"):
+        device.from_dlpack(foreign)
+    assert foreign.asked == []
+    foreign.device = CUDA, 0  # which its capsule is not of
+    with pytest.raises(rota.errors.Unsupported, match="CUDA device 1, which .* to the memory of CUDA device 0$"):
+        device.from_dlpack(foreign)
+    with pytest.raises(rota.errors.Unsupported, match="in the memory of CUDA device 0, which .*; copy it to the host"):
+        cpu.from_dlpack(driver.words(COUNT))
+
+
+@pytest.mark.parametrize("copy", [None, False])
+def test_arrays_in_a_cuda_devices_memory_keep_it_open(copy: bool | None, driver: Driver) -> None:
+    """Copies, too: they are on the device."""
+    device = rota.open("cuda:0")
+    capsule = device.zeros(COUNT).__dlpack__(copy=copy)
+    gc.collect()
+    assert device.shared == 1
+    with pytest.raises(rota.errors.WrongState, match=r"there are 1 arrays over its memory, of from_dlpack\(tensor\)$"):
+        device.close()
+    del capsule
+    assert device.shared == 0
+    device.close()
 
 
 def test_producers_are_told_the_stream(driver: Driver, device: rota.Device) -> None:
