@@ -10,14 +10,14 @@ cupy: Any = pytest.importorskip("cupy")
 import rota
 
 
-def has_gpu() -> bool:
+def gpus() -> int:
     try:
-        return int(cupy.cuda.runtime.getDeviceCount()) > 0
+        return int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError:
-        return False
+        return 0
 
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not has_gpu(), reason="CuPy has no GPU here")]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(gpus() == 0, reason="CuPy has no GPU here")]
 
 COUNT = 1 << 20
 # Keeps its stream busy for some 200 ms.
@@ -27,6 +27,14 @@ extern "C" __global__ void wait(long long cycles) {
     while (clock64() < end);
 }
 """
+
+
+@pytest.fixture(autouse=True)
+def first_gpu() -> Any:
+    """CuPy's arrays and streams are of the GPU that is current: of several, JAX leaves its last one so, where this
+    process has opened it."""
+    with cupy.cuda.Device(0):
+        yield
 
 
 @pytest.fixture
@@ -96,3 +104,14 @@ def test_cupy_reads_what_was_submitted_before(device: rota.Device) -> None:
         plan()
         with stream:
             assert float(cupy.from_dlpack(x)[-1]) == 2**i
+
+
+@pytest.mark.skipif(gpus() < 2, reason="there is one GPU")
+def test_another_gpu_is_current(device: rota.Device) -> None:
+    """What is waited for is CuPy's current stream of the array's GPU; an array of the other one is refused by name."""
+    x = cupy.zeros(COUNT, cupy.float32)
+    later(x, 3)
+    with cupy.cuda.Device(1):
+        assert device.from_dlpack(x).numpy()[-1] == 3
+        with pytest.raises(rota.errors.InvalidArgument, match="not <class 'cupy.ndarray'> in .* CUDA device 1$"):
+            device.adopt(cupy.zeros(COUNT, cupy.float32))
