@@ -382,6 +382,14 @@ static bool is_through(tcp_engine *e, peer *p) {
     return first_of(&p->sends) == NULL && ioctl(p->socket, SIOCOUTQ, &left) == 0 && left == 0;
 }
 
+/* Without its connections. */
+static void free_engine(tcp_engine *e) {
+    if (e->events >= 0) (void)close(e->events);
+    free(e->nowhere);
+    free(e->peers);
+    free(e);
+}
+
 static void close_engine(rota_engine *base) {
     tcp_engine *e = engine_of(base);
     const uint64_t deadline_ns = rota_deadline_after(linger_ns);
@@ -401,10 +409,7 @@ static void close_engine(rota_engine *base) {
         free_list(&p->wanted);
         free_list(&p->copies);
     }
-    (void)close(e->events);
-    free(e->nowhere);
-    free(e->peers);
-    free(e);
+    free_engine(e);
 }
 
 static const rota_engine_vtable vtable = {send_message, receive_message, test, cancel, close_engine, gone};
@@ -444,12 +449,7 @@ static rota_status make_engine(const rota_meeting *meeting, const char *name, tc
         *out_engine = e;
         return ROTA_OK;
     }
-    if (e) {
-        if (e->events >= 0) (void)close(e->events);
-        free(e->peers);
-        free(e->nowhere);
-    }
-    free(e);
+    if (e) free_engine(e);
     if (error == ENOMEM)
         return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%.63s': no host memory for %u ranks", name,
                          meeting->size);
@@ -463,10 +463,7 @@ rota_status rota_tcp_open(const rota_meeting *meeting, const char *name, uint64_
     ROTA_TRY(make_engine(meeting, name, &e));
     int *sockets = calloc(meeting->size, sizeof *sockets);
     if (!sockets) {
-        (void)close(e->events);
-        free(e->peers);
-        free(e->nowhere);
-        free(e);
+        free_engine(e);
         return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%.63s': no host memory for %u ranks", name,
                          meeting->size);
     }
