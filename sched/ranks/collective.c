@@ -126,22 +126,39 @@ static bool is_on(const void *user, const void *device) {
     return is_beside(user, device) && !hides_nan(&node->collective);
 }
 
+/* Once `after` others have ended, which were submitted before it. */
+static void leave_out(const recorded *node, uint64_t after) {
+    rota_communicator *communicator = rota_communicator_retain(node->communicator);
+    rota_posted *posted = &communicator->posted;
+    if (!ra_exchange_acq_rel(&posted->is_left_out, 1)) {
+        /* Copied, since the graph may be gone when it is read. */
+        (void)snprintf(posted->left_out_name, sizeof posted->left_out_name, "%s", node->collective.name);
+        posted->left_out_after = after;
+        ra_store_release(&posted->left_out, 1); /* pairs with the load in has_left_out */
+    }
+    notify_and_release(communicator);
+}
+
 static void skipped(void *user) {
     const recorded *node = user;
-    rota_posted *posted = &node->communicator->posted;
-    /* The name is copied, since the graph may be gone when it is read. */
-    if (ra_exchange_acq_rel(&posted->is_left_out, 1)) return;
-    (void)snprintf(posted->left_out_name, sizeof posted->left_out_name, "%s", node->collective.name);
-    rota_communicator *communicator = rota_communicator_retain(node->communicator);
-    ra_store_release(&posted->left_out, 1); /* pairs with the load in begin_next */
-    notify_and_release(communicator);
+    /* Pairs with the load in has_left_out; also where one that was submitted later was left out first. */
+    if (ra_exchange_acq_rel(&node->communicator->posted.is_skipped, 1)) return;
+    leave_out(node, 0);
 }
 
 /* ---- As a plan is compiled, and submitted ---- */
 
 static void submitted(void *user) {
     const recorded *node = user;
+    node->communicator->posted.submitted++;
     rota_order_submitted(node->communicator, node, &node->collective);
+}
+
+/* By the sequencer, as the above: what it submitted before may be under way, or wait for other ranks still. */
+static void failed(void *user) {
+    const recorded *node = user;
+    const rota_posted *posted = &node->communicator->posted;
+    if (!ra_load_acquire(&posted->is_left_out)) leave_out(node, posted->submitted);
 }
 
 static uint64_t digest_of(const recorded *node, uint64_t rest) {
@@ -223,7 +240,7 @@ static const rota_host_on_device later = {{begin, skipped},
                                           rota_address_ends,
                                           arranged,
                                           submitted,
-                                          skipped,
+                                          failed,
                                           compared};
 
 /* ---- The lists ---- */

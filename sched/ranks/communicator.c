@@ -43,10 +43,17 @@ static rota_status fail_closed(const rota_communicator *c) {
     return rota_fail(ROTA_WRONG_STATE, "communicator '%s' is closed on rank %u", c->name, c->rank);
 }
 
+/* Whether one was left out that has its turn now: those that were submitted before it have ended. Both loads pair with
+ * collective.c. */
+static bool has_left_out(const rota_communicator *c) {
+    return ra_load_acquire(&c->posted.left_out) &&
+           (ra_load_acquire(&c->posted.is_skipped) || c->under_way.ended_count >= c->posted.left_out_after);
+}
+
 /* Begins what is posted, if nothing is under way. True: something is. */
 static bool begin_next(rota_communicator *c) {
     rota_under_way *own = &c->under_way;
-    if (ra_load_acquire(&c->posted.left_out) && is_open(own)) { /* pairs with the store in skipped */
+    if (is_open(own) && has_left_out(c)) {
         char cause[320];
         (void)snprintf(cause, sizeof cause,
                        "communicator '%s': rank %u left out its node '%s', since what that depends on has "
@@ -179,6 +186,7 @@ static void end_close(rota_communicator *c, uint64_t abandoned_bytes) {
 static bool end_run(rota_communicator *c, rota_status status) {
     rota_host_run *run = c->under_way.run;
     c->under_way.run = NULL;
+    c->under_way.ended_count++;
     /* Before who waits for it may know, and submit no more. */
     if (status != ROTA_OK) rota_order_ended(c, c->under_way.transport->crossed, rota_last_error());
     /* Before it ends: then who posts may write it. The next one comes soon while a step is under way. */

@@ -22,6 +22,9 @@ typedef struct rota_posted {
     char left_out_name
         [96]; /* of the first node that was not run, since what it reads has failed; published by */
     _Atomic uint32_t left_out;    /* once for good */
+    uint64_t left_out_after;      /* how many were submitted before it, which end first; published likewise */
+    uint64_t submitted;           /* the sequencer's own: of all replays that had their turn */
+    _Atomic uint32_t is_skipped;  /* by a worker, as it had its turn: nothing is before it */
     _Atomic uint32_t is_left_out; /* by who sets it first, and so has the name: a worker, or the sequencer */
     _Atomic uint32_t is_closed;
 } rota_posted;
@@ -46,6 +49,7 @@ typedef struct rota_under_way {
     rota_rank_asked *close; /* by `close_deadline_ns` */
     uint64_t close_deadline_ns;
     rota_transport *transport; /* NULL: closed */
+    uint64_t ended_count;      /* runs so far */
 } rota_under_way;
 
 struct rota_communicator {

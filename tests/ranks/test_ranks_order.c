@@ -314,6 +314,71 @@ static void a_graph_that_has_more(void **state) {
     close_runtimes(2);
 }
 
+/* ---- What fails before its turn ---- */
+
+static rota_status fail_late(void *user, void *const *operands, const uint64_t *bytes, uint32_t count) {
+    (void)user, (void)operands, (void)bytes, (void)count;
+    test_nap_ms(100);
+    return rota_fail(ROTA_SYSTEM, "the disk is full");
+}
+
+/* A sum behind a node that fails a little later. */
+static rota_plan *failing_sum(uint32_t rank, rota_communicator *communicator, rota_tensor x) {
+    recording r = begin("one");
+    const rota_access access = {x.buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
+    const rota_host_node host = ROTA_HOST_NODE(.fn = fail_late, .accesses = &access, .access_count = 1);
+    assert_ok(rota_record_host(r.recorder, &host, NULL));
+    assert_ok(rota_op_all_reduce_into(r.tape, communicator, x, ROTA_COLLECTIVE_SUM, x));
+    return end(rank, &r);
+}
+
+/* Rank 0 submits a collective, and one that fails as it is sequenced, since nobody wrote what it reads. The first ends
+ * well, though rank 1 comes to it later, and then rank 1 is told of the second; where the first is left out itself it
+ * is told at once. */
+static void fails_behind_another(void **state) {
+    (void)state;
+    for (uint32_t is_left_out = 0; is_left_out < 2; is_left_out++) {
+        rota_communicator *world[2];
+        rota_plan *first[2], *second[2];
+        rota_tensor x[2], y[2];
+        rota_ticket tickets[2], failed, told;
+        open_runtimes(2);
+        open_named(2, "world", false, world);
+        for (uint32_t r = 0; r < 2; r++) {
+            x[r] = tensor_of(r, 7);
+            y[r] = tensor_of(r, 7);
+            if (r == 0) {
+                rota_buffer_release(y[0].buffer);
+                assert_ok(rota_buffer_create_in(runtimes[0], "never written", sizeof(float), &y[0].buffer));
+            }
+            first[r] =
+                is_left_out && r == 0 ? failing_sum(r, world[r], x[r]) : sum_of("one", r, world[r], x[r]);
+            second[r] = sum_of("two", r, world[r], y[r]);
+        }
+        assert_ok(rota_submit(first[0], NULL, &tickets[0]));
+        assert_ok(rota_submit(second[0], NULL, &failed));
+        assert_true(rota_wait(failed, 0) != ROTA_OK);
+        expect_said("'never written'");
+        test_nap_ms(is_left_out ? 0 : 100);
+        const uint64_t begin_ns = rota_clock_ns();
+        assert_ok(rota_submit(first[1], NULL, &tickets[1]));
+        assert_ok(rota_submit(second[1], NULL, &told));
+        for (uint32_t r = 0; r < 2; r++)
+            assert_status(rota_wait(tickets[r], 0), is_left_out ? ROTA_NODE_FAILED : ROTA_OK);
+        assert_true(rota_wait(told, 0) != ROTA_OK);
+        expect_said("rank 0 left out its node 'all_reduce'");
+        assert_true(rota_clock_ns() - begin_ns < soon_ns);
+        for (uint32_t r = 0; r < 2; r++) {
+            rota_plan_release(first[r]);
+            rota_plan_release(second[r]);
+            rota_buffer_release(x[r].buffer);
+            rota_buffer_release(y[r].buffer);
+            assert_ok(rota_communicator_close(world[r], 0));
+        }
+        close_runtimes(2);
+    }
+}
+
 /* ---- As plans are compiled ---- */
 
 typedef struct compiling {
@@ -425,6 +490,7 @@ int main(void) {
         cmocka_unit_test(one_order_that_comes_in_two), cmocka_unit_test(recorded_in_two_orders),
         cmocka_unit_test(a_graph_that_differs_behind), cmocka_unit_test(a_graph_that_has_more),
         cmocka_unit_test(compared_as_compiled),        cmocka_unit_test(what_nccl_has_pinned),
+        cmocka_unit_test(fails_behind_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
