@@ -121,7 +121,7 @@ static rota_status map_file(const rota_exec_foreign *from, const char *name, rot
     void *file = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, from->fd, 0);
     if (file == MAP_FAILED)
         return rota_fail(
-            ROTA_UNSUPPORTED,
+            errno == ENOMEM ? ROTA_OUT_OF_MEMORY : ROTA_UNSUPPORTED,
             "cpu: '%s': the descriptor %d can't be mapped to be read and written (%s), expected a "
             "dma-buf whose exporter lets the CPU have it",
             name, from->fd, strerror(errno));
