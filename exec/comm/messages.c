@@ -156,9 +156,13 @@ static rota_status compare_next(rota_messages *m) {
     const uint64_t number = own->number + (m->now.compared_count || position->index ? 1 : 0);
     const void *last = m->now.compared_count++ ? m->now.compared : position->node;
     rota_collective next = {0};
-    if (own->is_end) {
-        rota_messages_end_with(
-            m, "the ranks' graphs differ, and none of their collectives"); /* a digest's fault */
+    if (own->is_end) { /* a digest's fault */
+        char cause[ROTA_MESSAGES_CAUSE];
+        (void)snprintf(
+            cause, sizeof cause,
+            "communicator '%s': the ranks' graphs '%s' differ on it, and none of their collectives",
+            m->base.name, position->graph ? position->graph : "");
+        rota_messages_end_with(m, cause);
         return ROTA_OK;
     }
     if (last && position->next && position->next(last, &next)) {
