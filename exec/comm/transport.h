@@ -39,8 +39,9 @@ typedef struct rota_transport_vtable {
     /* A collective that is on_device, and over here, has come to its end on this rank's device; or not, and then the
      * transport ends with that cause; `gave_up`: by a deadline. What it ends with `progress` says once more then. */
     void (*carried)(rota_transport *transport, const char *cause, bool gave_up);
-    /* What a rank says of a collective that it has come to, and this one has not; NULL: nothing came. Valid until this
-     * rank posts, or calls another function. For who waits elsewhere: nothing else tells it of that. */
+    /* What a rank says of a collective that it has come to, and this one has not; NULL: nothing came, this rank waits
+     * for what others say itself, or the transport has ended, maybe by this. Valid until this rank posts, or calls
+     * another function. For who waits elsewhere: nothing else tells it of that. */
     const rota_announcement *(*ahead)(rota_transport *transport, uint32_t rank);
     /* Ends it for all ranks, with this sentence: what is under way, and all that comes. Again: nothing. */
     void (*abort)(rota_transport *transport, const char *cause);

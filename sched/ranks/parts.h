@@ -13,7 +13,7 @@
 #include "sched/ranks/order.h"
 #include "sched/ranks/rank_thread.h"
 
-/* From workers to the thread. */
+/* From workers, and the sequencer, to the thread. */
 typedef struct rota_posted {
     rota_rank_call look; /* pushed while is_queued, with a reference */
     _Atomic uint32_t is_queued;
