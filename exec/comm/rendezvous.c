@@ -32,7 +32,7 @@
 
 enum {
     MAGIC = 0x61746f72, /* "rota" */
-    PROTOCOL = 1,       /* of these structs, and of messages between ranks */
+    PROTOCOL = 2,       /* of these structs, and of messages between ranks */
     NEWCOMERS = 64,     /* that have not said who they are; one that does not for long gives way */
     ADDRESSES = 16,     /* of a host, that are tried */
     NAP_NS = 20000000,
