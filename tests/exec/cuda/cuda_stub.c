@@ -276,10 +276,15 @@ CUresult CUDAAPI stub_PointerGetAttributes(unsigned count, CUpointer_attribute *
         }
     return stub_leave(CUDA_SUCCESS);
 }
+/* Not freed it is the context's for good, and no leak to a sanitizer: cuda_stub_alive says what is left. */
+static void *pinned[MAPPINGS_MAX];
 CUresult CUDAAPI stub_MemHostAlloc(void **out, size_t bytes, unsigned flags) {
     (void)flags;
     ENTER(MemHostAlloc);
     *out = bytes_of(bytes);
+    uint32_t i = 0;
+    while (i < MAPPINGS_MAX && pinned[i]) i++;
+    if (i < MAPPINGS_MAX) pinned[i] = *out;
     stub.alive[HOST_MEMORY]++;
     return stub_leave(CUDA_SUCCESS);
 }
@@ -292,6 +297,8 @@ CUresult CUDAAPI stub_MemHostGetDevicePointer(CUdeviceptr *out, void *host, unsi
 CUresult CUDAAPI stub_MemFreeHost(void *host) {
     ENTER_END(MemFreeHost);
     stub_give(HOST_MEMORY);
+    for (uint32_t i = 0; i < MAPPINGS_MAX; i++)
+        if (pinned[i] == host) pinned[i] = NULL;
     free(host);
     return stub_leave(result_);
 }
