@@ -70,10 +70,20 @@ def driver() -> Iterator[Driver]:
 
 
 def side_by_side(count: int, work: Callable[[int], object]) -> None:
-    """work(0), work(1), ... each on a thread of its own, to their ends."""
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+    """work(0), work(1), ... each on a thread of its own, to their ends; raises what one of them has raised."""
+    raised: list[BaseException] = []
+
+    def run(i: int) -> None:
+        try:
+            work(i)
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
+    for error in raised:
+        raise error
     assert not any(thread.is_alive() for thread in threads)
