@@ -21,8 +21,20 @@ foreach(entry tsan.test_stopped:160 tsan.test_across:130 tsan.conformance_advers
   list(GET entry 1 cost)
   if(name MATCHES "^${ROTA_TEST_PREFIX}" AND TEST ${name})
     set_tests_properties(${name} PROPERTIES COST ${cost} LABELS long)
-  elseif(TEST ${ROTA_TEST_PREFIX}${name})
+    set(has_cost_${name} ON) # a build's own stands before that of all
+  elseif(TEST ${ROTA_TEST_PREFIX}${name} AND NOT has_cost_${ROTA_TEST_PREFIX}${name})
     set_tests_properties(${ROTA_TEST_PREFIX}${name} PROPERTIES COST ${cost} LABELS long)
+  endif()
+endforeach()
+# Those of ranks wait for one another more than they compute, and begin as early; check.sh --quick has them, too.
+foreach(entry test_ranks:80 asan.test_ranks:70 tsan.test_ranks:165 clang.test_ranks:95 test_ranks_nccl:35
+    asan.test_ranks_nccl:70 tsan.test_ranks_nccl:165 clang.test_ranks_nccl:105 test_rendezvous:60
+    asan.test_rendezvous:65 tsan.test_rendezvous:95 clang.test_rendezvous:65)
+  string(REPLACE ":" ";" entry ${entry})
+  list(GET entry 0 name)
+  list(GET entry 1 cost)
+  if(TEST ${name})
+    set_tests_properties(${name} PROPERTIES COST ${cost})
   endif()
 endforeach()
 # Not so long, but too long for check.sh --quick; and what it runs that takes longest.
