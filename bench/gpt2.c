@@ -132,6 +132,7 @@ typedef struct signals {
 static void take_signals(signals *g) {
     *g = (signals){0};
     const int asking[] = {SIGINT, SIGTERM, SIGHUP};
+    (void)signal(SIGCHLD, SIG_DFL); /* a parent that ignores it hands that on: no child's end would be told */
     sigemptyset(&g->taken);
     sigaddset(&g->taken, SIGCHLD);
     for (size_t i = 0; i < sizeof asking / sizeof *asking; i++) {

@@ -62,6 +62,10 @@ TMPDIR=$long expect 0 '^\| 2 \| rota \|' "$bench" gpt2 "${small[@]}" --batch 2
 TMPDIR=$long$(printf '/%.0s' $(seq 5000)) expect 1 'no folder for temporary files.*File name too long' "$bench" gpt2 \
   "${small[@]}" --batch 2
 TMPDIR=nowhere expect 1 "no folder for temporary files in 'nowhere': No such file" "$bench" gpt2 "${small[@]}"
+# Started by who ignores that children end.
+expect 0 '^\| 2 \| rota \|' python3 -c 'import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.argv[1], sys.argv[1:])' "$bench" gpt2 "${small[@]}" --batch 2
 
 # A signal that asks it to end: what was measured is written, its folder goes, and nothing that it has started is left.
 for signal in TERM INT; do
