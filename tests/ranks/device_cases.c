@@ -199,7 +199,8 @@ static void large_parts(const device_rank *r) {
     for (uint32_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
         for (uint32_t way = 0; way < 4; way++) {
             const rota_dtype dtype = dtypes[d];
-            const bool mean = way / 2, in_place = way % 2 && rota_dtype_bytes(dtype) == 4;
+            const bool mean = way / 2, in_place = way % 2;
+            if (in_place && rota_dtype_bytes(dtype) != 4) continue;
             const bool sums = dtype != ROTA_I32 && dtype != ROTA_U32;
             const rota_collective_reduction reduction =
                 mean && has_mean(dtype, size) ? ROTA_COLLECTIVE_MEAN : ROTA_COLLECTIVE_SUM;
