@@ -56,7 +56,8 @@ static rota_status wait_for_writes(const rota_tensor &t) {
     return rota_buffer_read(t.buffer, t.offset_bytes + last, element.data(), element.size());
 }
 
-/* A copy of those two on the device, whose ticket ends after every write of the whole. */
+/* A copy of those two on the device, whose ticket ends after every write of the whole, and when all of it is there:
+ * what was written last may lie on the host. Without a ticket that is waited for. */
 static Tensor first_and_last(const Tensor &x, rota_ticket *out_ticket) {
     rota_tensor ends = x.t;
     const uint64_t count = rota_tensor_count(&x.t);
@@ -95,6 +96,8 @@ static nb::object share_data(const Tensor &x, const DlpackStream &stream) {
         rota_ticket ticket{};
         const Tensor ends = first_and_last(x, &ticket);
         order_stream(device, ticket, stream.handle, tensor_text(x), 0);
+    } else if (stream.kind == DlpackStream::NONE && device.ordinal >= 0) {
+        first_and_last(x, nullptr); /* there, where the bytes may have to be brought */
     } else if (stream.kind == DlpackStream::NONE) {
         check_released([&] { return wait_for_writes(x.t); });
     }

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import rota
-from conftest import on_stub
+from conftest import on_stub, side_by_side
 from stub_driver import CUDA, Driver, Gate, Words, address_in
 
 COUNT = 64
@@ -476,3 +476,27 @@ def test_producers_are_told_the_stream(driver: Driver, device: rota.Device) -> N
     with pytest.raises(rota.errors.InvalidArgument, match="adopting an array: stream is None, -1, 1"):
         device.adopt(words, stream=0)
     driver.end(stream)
+
+
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_what_the_host_wrote_last_is_shared(is_ordered: bool, driver: Driver) -> None:
+    """Of a collective by messages: it is brought to the device's memory for whoever is given that."""
+    devices = [rota.open("cuda:0", timeout=30) for _ in range(2)]
+    ranks = rota.Communicator.open_ranks(devices, name="test", timeout=30, nccl=False)
+    words = [driver.words(COUNT, 1 + 2 * rank) for rank in range(2)]
+
+    def share(rank: int) -> None:
+        there = devices[rank].adopt(words[rank])
+        with rota.graph(devices[rank], gradients=False) as g:
+            rota.all_reduce(there, ranks[rank], "mean", out=there)
+        g.compile()().wait()
+        stream = driver.stream() if is_ordered else None
+        assert address_in(there.__dlpack__(copy=False, stream=stream)) == words[rank].address
+        if stream is not None:
+            driver.end(stream)
+
+    side_by_side(2, share)
+    for one in words:
+        np.testing.assert_array_equal(one.array, np.full(COUNT, 2, np.float32))
+    for device in devices:
+        device.close()
