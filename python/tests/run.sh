@@ -48,6 +48,10 @@ if { [ -z "$with" ] || [ "$with" = --free ]; } && [ -f "$build/tests/stub_driver
   LD_LIBRARY_PATH=$build/tests/stub_driver "$venv/bin/pytest" -q -rs -p no:cacheprovider \
     test_streams.py test_allocator.py
 fi
+if [ "$with" = --torch ] && [ -f "$build/tests/stub_driver/libcuda.so.1" ]; then
+  LD_LIBRARY_PATH=$build/tests/stub_driver "$venv/bin/pytest" -q -rs -p no:cacheprovider \
+    test_torch_ranks.py -k memory
+fi
 [ "$with" != --free ] || exit 0
 "$venv/bin/mypy" --config-file ../pyproject.toml --cache-dir "$build/$name-mypy" . ../examples
 "$venv/bin/mypy" --config-file ../pyproject.toml --cache-dir "$build/$name-mypy" -p rota

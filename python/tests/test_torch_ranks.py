@@ -1,5 +1,6 @@
 """rota.torch.capture with several ranks: each does its part of a batch, and all have what one rank has of the whole."""
 
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,8 +16,11 @@ from torch import nn
 
 import rota
 import rota.torch
-from rota.torch import ranks
+from conftest import on_stub
+from rota.torch import adam, batch_norm, pairs, program, ranks, state
+from stub_driver import Driver
 
+capture: Any = sys.modules["rota.torch.capture"]  # which the function of that name hides
 ROWS, STEPS = 8, 4
 
 
@@ -242,6 +246,68 @@ def test_what_is_wrong_is_said() -> None:
         training.model.double()
         with pytest.raises(rota.errors.InvalidArgument, match="a gradient is torch.float64"):
             captured(*(one.double() for one in batch(0)))
+
+
+@pytest.fixture
+def as_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs are put together, and plans made, as those of GPUs are."""
+    for one in (adam, batch_norm, pairs):
+        monkeypatch.setattr(one, "GPU_ALONE", False)
+    for module in (capture, program, state):
+        monkeypatch.setattr(module, "FIXED", {"cpu"})
+
+
+@two
+@pytest.mark.usefixtures("as_on_gpus")
+@pytest.mark.parametrize("kind", KINDS)
+def test_as_on_gpus(worlds: list[rota.Communicator], kind: str) -> None:
+    """Of a scaler's, whether a gradient is finite is a number without dimensions, which becomes an f32."""
+    trainings = [Training(kind) for _ in worlds]
+    results = on_each(2, lambda rank: train(trainings[rank], worlds[rank]))
+    check(kind, results, [training.model.state_dict() for training in trainings])
+
+
+@two
+def test_a_step_may_give_a_gradient(worlds: list[rota.Communicator]) -> None:
+    """Large, and so by itself: what is given is the mean."""
+    trainings = [Training("clipped") for _ in worlds]
+
+    def run(rank: int) -> list[Any]:
+        of = trainings[rank]
+
+        def step(x: Any, y: Any) -> Any:
+            of.optimizer.zero_grad()
+            nn.functional.mse_loss(of.model(x), y).backward()
+            of.optimizer.step()
+            return of.model.first.weight.grad
+
+        captured = rota.torch.capture(step, modules=[of.model], optimizers=[of.optimizer], communicator=worlds[rank])
+        given = [captured(*(part_of(one, rank, 2) for one in batch(i))).clone() for i in range(STEPS)]
+        assert all(made.segment is not None for made in captured.plans.values())
+        return given
+
+    whole = Training("clipped")
+    for i, (first, second) in enumerate(zip(*on_each(2, run), strict=True)):
+        whole.optimizer.zero_grad()
+        x, y = batch(i)
+        nn.functional.mse_loss(whole.model(x), y).backward()
+        whole.optimizer.step()
+        torch.testing.assert_close(first, second, rtol=0, atol=0)
+        torch.testing.assert_close(first, whole.model.first.weight.grad, rtol=1e-5, atol=1e-6)
+
+
+@on_stub()
+@pytest.mark.parametrize("count", [1, 1000])
+def test_messages_end_in_a_gpus_own_memory(driver: Driver, count: int) -> None:
+    """Where PyTorch reads a gradient that a step as it is has reduced; over the stand-in for the CUDA driver."""
+    devices = [rota.open("cuda:0", timeout=60) for _ in range(2)]
+    worlds = rota.Communicator.open_ranks(devices, name="test", timeout=60, nccl=False)
+    words = [driver.words(count, 1 + 2 * rank) for rank in range(2)]
+    on_each(2, lambda rank: ranks.reduce_there(devices[rank].adopt(words[rank]), worlds[rank]))
+    assert all((one.array == 2).all() for one in words)
+    for device in devices:
+        device.close()
+    assert driver.violations() == ""
 
 
 PROCESS = """

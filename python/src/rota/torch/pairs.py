@@ -681,14 +681,10 @@ NORM_STEP, NORM_MOST = 8, 1024
 
 def is_norms(node: Any, dy: Any) -> bool:
     """Whether a node is such a norm's gradient by a result's."""
-    dim = value_of(dy).shape[-1]
-    return (
-        node.target is LAYER_NORM_BACKWARD
-        and node.args[0] is dy
-        and dy not in node.args[1:]
-        and dim % NORM_STEP == 0
-        and dim <= NORM_MOST
-    )
+    if node.target is not LAYER_NORM_BACKWARD or node.args[0] is not dy or dy in node.args[1:]:
+        return False
+    dim = int(value_of(dy).shape[-1])  # a norm's rows: what others read may have no dimensions
+    return dim % NORM_STEP == 0 and dim <= NORM_MOST
 
 
 def is_impure(node: Any) -> bool:

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from .. import _rota as ops
-from .._rota import Communicator, graph
+from .._rota import Communicator, Tensor, graph
 from ..errors import InvalidArgument
 from .lower import lowers
 from .nodes import value_of
 from .own import define
-from .segment import DTYPES, Segment
+from .segment import DTYPES, Segment, id_of
 
 # Gradients of fewer bytes go together, up to so many, in a copy of theirs: a collective has a cost of its own.
 SMALL_BYTES, TOGETHER_BYTES = 64 << 10, 4 << 20
@@ -39,14 +39,27 @@ def number_of(communicator: Communicator) -> int:
 # ---- The ops: what they compute where no plan does ----
 
 
+def mean_into(x: Tensor, world: Communicator, out: Tensor) -> None:
+    """The mean of all ranks' x, in memory that is read by others than plans. What messages carry is written on the
+    host, and an adopted tensor's memory on a GPU has that once a node there needs it: a copy."""
+    if world.device.id == "cpu":
+        ops.all_reduce(x, world, "mean", out=out)
+    else:
+        ops.copy(ops.all_reduce(x, world, "mean"), out=out)
+
+
+def reduce_there(there: Tensor, world: Communicator) -> None:
+    """The mean of all ranks' elements in the place of a rank's own, by a plan that is waited for."""
+    with graph(world.device, name="gradients", gradients=False) as recorded:
+        mean_into(there, world, there)
+    recorded.compile()().wait()
+
+
 def reduced(grad: Any, communicator: int) -> Any:
-    """The mean of all ranks' contiguous gradients, by a plan that is waited for."""
+    """The mean of all ranks' contiguous gradients."""
     flat = grad.detach().to(torch.float32, copy=True).reshape(-1)
     world = _communicators[communicator]
-    with graph(world.device, name="gradients", gradients=False) as recorded:
-        there = world.device.adopt(flat, name="gradient")
-        ops.all_reduce(there, world, "mean", out=there)
-    recorded.compile()().wait()
+    reduce_there(world.device.adopt(flat, name="gradient"), world)
     return flat.reshape(grad.shape).to(grad.dtype)
 
 
@@ -68,7 +81,11 @@ ALL_REDUCE_TOGETHER = define(
 
 @lowers(ALL_REDUCE)
 def all_reduce(s: Segment, node: Any, y: Any, grad: Any, communicator: int) -> None:
-    ops.all_reduce(s.read(grad), _communicators[communicator], "mean", out=s.write(y))
+    world = _communicators[communicator]
+    if id_of(y) in s.live:  # what a step gives
+        mean_into(s.read(grad), world, s.write(y))
+    else:
+        ops.all_reduce(s.read(grad), world, "mean", out=s.write(y))
 
 
 @lowers(ALL_REDUCE_TOGETHER)
