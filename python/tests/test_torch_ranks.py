@@ -208,9 +208,11 @@ def test_gradients_that_lie_otherwise_on_a_rank(worlds: list[rota.Communicator])
     """What is reduced are elements, not bytes. Such parameters make no plan, and so the others' are none, either."""
     x, y = torch.randn(4, 5, 8, 8), torch.randn(4, 6, 6, 6)
 
+    begun = nn.Conv2d(5, 6, 3).state_dict()  # here: threads would draw from one generator
+
     def trained(rank: int | None) -> Any:
-        torch.manual_seed(2)
         model: Any = nn.Conv2d(5, 6, 3)
+        model.load_state_dict(begun)
         if rank == 1:
             model.to(memory_format=torch.channels_last)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
