@@ -286,7 +286,7 @@ static rota_status end_capture(rota_measure *m, rota_status status) {
     CUgraph one = NULL, all = NULL;
     CUresult result = cu->StreamEndCapture(m->stream, &one); /* also after a failure: it ends the capture */
     m->captures = false;
-    if (status == ROTA_OK && result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) /* a call's failure, too, is the capture's then */
         return rota_fail(ROTA_UNSUPPORTED, "what is measured can't be captured (%d)", (int)result);
     if (status == ROTA_OK) result = cu->GraphCreate(&all, 0);
     if (status == ROTA_OK && result == CUDA_SUCCESS) result = repeat(m, one, all);
