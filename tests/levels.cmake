@@ -127,8 +127,8 @@ set(third_0 explore_cpu explore_handover explore_wait test_models_loss test_mode
   tsan.test_gate_watch
   asan.fuzz_bytes_programs asan.test_fork asan.test_hostio_staging asan.test_no_memory asan.test_share
   asan.test_travel)
-set(third_1 test_models_external test_models_gate tsan.test_ranks_nccl tsan.test_transport tsan.fuzz_shared_cuda_stub tsan.fuzz_watched
-  tsan.test_exec_cpu
+set(third_1 test_models_external test_models_gate tsan.test_ranks_nccl tsan.test_transport tsan.fuzz_shared_cuda_stub
+  tsan.fuzz_watched tsan.test_exec_cpu
   tsan.test_external tsan.test_outputs tsan.test_replays tsan.test_room tsan.test_runtime tsan.test_runtime_open
   tsan.test_share tsan.test_travel asan.test_loss asan.test_ops asan.test_replays)
 set(third_2 explore_lanes explore_tickets explore_turns test_models_deliver tsan.fuzz_cuda_stub tsan.fuzz_losses

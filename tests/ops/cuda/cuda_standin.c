@@ -18,6 +18,7 @@ EXPORT const char
     *standin_newer; /* a function that the driver says is of a later version than was asked for */
 EXPORT double standin_launch_ms, standin_clock_ms;
 EXPORT int standin_captures, standin_refuses_capture; /* a stream is being captured; none can be */
+EXPORT int standin_breaks_capture;                    /* the one under way ends with an error */
 
 static struct CUctx_st { int nothing; } context;
 
@@ -108,6 +109,10 @@ static CUresult end_capture(CUstream stream, CUgraph *out) {
     standin_captures = 0;
     captured.ms = standin_clock_ms - capture_begin_ms;
     standin_clock_ms = capture_begin_ms;
+    if (standin_breaks_capture) {
+        standin_breaks_capture = 0;
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
     *out = &captured;
     return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }

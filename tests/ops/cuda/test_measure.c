@@ -15,17 +15,22 @@ typedef struct device {
     const double *takes_ms; /* by candidate; 0: it can't */
     const double *calls_ms; /* NULL: none; by candidate, what its call takes where it is not captured */
     uint32_t not_captured;  /* from 1: the candidate that can't be */
+    uint32_t breaks; /* from 1: the candidate that breaks a capture, and has an error of its own then */
     uint32_t runs, held_up; /* run, from 1, that takes 10 ms more */
 } device;
 
 static double *standin_clock_ms;
-static int *standin_captures, *standin_refuses_capture;
+static int *standin_captures, *standin_refuses_capture, *standin_breaks_capture;
 static char some_stream;
 
 static rota_status run(void *user, uint32_t candidate) {
     device *d = user;
     double ms = d->takes_ms[candidate];
     if (ms == 0 || (*standin_captures && candidate + 1 == d->not_captured)) return ROTA_UNSUPPORTED;
+    if (*standin_captures && candidate + 1 == d->breaks) {
+        *standin_breaks_capture = 1;
+        return rota_fail(ROTA_INTERNAL, "not while it is captured");
+    }
     if (d->worked_ms < d->cold_ms) ms *= 4;
     if (d->runs + 1 == d->held_up) *d->clock_ms += 10;
     if (d->calls_ms && !*standin_captures && ms < d->calls_ms[candidate]) ms = d->calls_ms[candidate];
@@ -41,7 +46,8 @@ static int open_standin(void **state) {
     standin_clock_ms = cuda ? dlsym(cuda, "standin_clock_ms") : NULL;
     standin_captures = cuda ? dlsym(cuda, "standin_captures") : NULL;
     standin_refuses_capture = cuda ? dlsym(cuda, "standin_refuses_capture") : NULL;
-    return standin_clock_ms && standin_captures && standin_refuses_capture ? 0 : -1;
+    standin_breaks_capture = cuda ? dlsym(cuda, "standin_breaks_capture") : NULL;
+    return standin_clock_ms && standin_captures && standin_refuses_capture && standin_breaks_capture ? 0 : -1;
 }
 
 /* The driver's functions are looked up by version, and what it says of that is believed, whatever address
@@ -147,6 +153,9 @@ static void calls_that_take_longer(void **state) {
     device d = {.takes_ms = (double[]){0.0035, 0.0047, 0.003},
                 .calls_ms = (double[]){0.008, 0.002, 0},
                 .not_captured = 3};
+    assert_int_equal(fastest(&d, 3), 0);
+    d.not_captured = 0;
+    d.breaks = 3;
     assert_int_equal(fastest(&d, 3), 0);
     *standin_refuses_capture = 1;
     d.worked_ms = 0;
