@@ -42,6 +42,16 @@ bool rota_announcements_agree(const char *communicator, uint32_t rank_a, const r
 rota_status rota_orders_agree(const char *communicator, const rota_announcement *announced,
                               const uint32_t *ranks, uint32_t count, uint64_t *out_other, char *out_cause,
                               size_t capacity);
+/* What two ranks that share communicators say of another order. */
+typedef struct rota_crossing {
+    const char *communicator, *other;
+    const rota_announcement *announced; /* of `communicator` */
+    uint32_t ranks[2];
+    uint64_t before[2]; /* how many of `other` each had submitted before */
+    const char *more;   /* of `other`, after that; "": nothing */
+} rota_crossing;
+/* The sentence that ends both communicators. */
+void rota_crossing_describe(const rota_crossing *crossing, char *out_cause, size_t capacity);
 /* "all_reduce 'grad' (collective 12)" and the like. */
 void rota_announcement_describe(const rota_announcement *announcement, char *out_text, size_t capacity);
 

@@ -24,17 +24,29 @@ static known *find(known *table, uint64_t mask, uint64_t communicator) {
     return &table[i];
 }
 
-static void say(const char *communicator, const rota_announcement *announced, const known *first,
-                uint32_t rank, const rota_collective_order *order, char *out_cause, size_t capacity) {
+void rota_crossing_describe(const rota_crossing *crossing, char *out_cause, size_t capacity) {
     char what[192];
-    rota_announcement_describe(&announced[first->rank], what, sizeof what);
+    rota_announcement_describe(crossing->announced, what, sizeof what);
     (void)snprintf(
         out_cause, capacity,
         "communicator '%s': the ranks' orders of collectives differ: at %s rank %u has submitted %llu of "
-        "communicator '%.*s', rank %u %llu; ranks that share communicators submit the collectives of all "
+        "communicator '%s', rank %u %llu%s; ranks that share communicators submit the collectives of all "
         "of them in one order",
-        communicator, what, first->rank, (unsigned long long)first->order->before,
-        ROTA_COLLECTIVE_ORDER_NAME - 1, order->name, rank, (unsigned long long)order->before);
+        crossing->communicator, what, crossing->ranks[0], (unsigned long long)crossing->before[0],
+        crossing->other, crossing->ranks[1], (unsigned long long)crossing->before[1], crossing->more);
+}
+
+static void say(const char *communicator, const rota_announcement *announced, const known *first,
+                uint32_t rank, const rota_collective_order *order, char *out_cause, size_t capacity) {
+    char other[ROTA_COLLECTIVE_ORDER_NAME];
+    (void)snprintf(other, sizeof other, "%.*s", ROTA_COLLECTIVE_ORDER_NAME - 1, order->name);
+    rota_crossing_describe(&(rota_crossing){communicator,
+                                            other,
+                                            &announced[first->rank],
+                                            {first->rank, rank},
+                                            {first->order->before, order->before},
+                                            ""},
+                           out_cause, capacity);
 }
 
 rota_status rota_orders_agree(const char *communicator, const rota_announcement *announced,

@@ -204,8 +204,8 @@ void rota_order_submitted(rota_communicator *c, const void *node, const rota_col
 
 /* ---- Begun ---- */
 
-static const rota_communicator *find_member(const rota_rank_order *order, uint64_t id) {
-    const rota_communicator *found = order->members;
+static rota_communicator *find_member(const rota_rank_order *order, uint64_t id) {
+    rota_communicator *found = order->members;
     while (found && found->ordered.id != id) found = found->ordered.next;
     return found;
 }
@@ -290,19 +290,13 @@ static const char *name_of(const rota_ordered *own, uint64_t number) {
 static void say(const rota_communicator *c, uint32_t rank, const rota_announcement *a,
                 const rota_communicator *other, uint64_t said, uint64_t before, char *out_cause,
                 size_t capacity) {
-    char what[192], node[160] = "";
-    const char *name = name_of(&other->ordered, (before < said ? before : said) + 1);
-    rota_announcement_describe(a, what, sizeof what);
+    char node[160] = "";
+    const uint64_t number = (before < said ? before : said) + 1;
+    const char *name = name_of(&other->ordered, number);
     if (name)
-        (void)snprintf(node, sizeof node, "; number %llu there is '%.95s'",
-                       (unsigned long long)((before < said ? before : said) + 1), name);
-    (void)snprintf(
-        out_cause, capacity,
-        "communicator '%s': the ranks' orders of collectives differ: at %s rank %u has submitted %llu of "
-        "communicator '%s', rank %u %llu%s; ranks that share communicators submit the collectives of all "
-        "of them in one order",
-        c->name, what, rank, (unsigned long long)said, other->name, c->rank, (unsigned long long)before,
-        node);
+        (void)snprintf(node, sizeof node, "; number %llu there is '%.95s'", (unsigned long long)number, name);
+    rota_crossing_describe(&(rota_crossing){c->name, other->name, a, {rank, c->rank}, {said, before}, node},
+                           out_cause, capacity);
 }
 
 /* Whether what another rank has come to is, with what this one has submitted, another order. */
@@ -389,8 +383,7 @@ void rota_order_ended(rota_communicator *c, uint64_t crossed, const char *cause)
     made->call.fn = end_on_thread;
     (void)snprintf(made->cause, sizeof made->cause, "%s", cause);
     (void)pthread_mutex_lock(&c->ordered.order->mutex);
-    rota_communicator *other = c->ordered.order->members;
-    while (other && other->ordered.id != crossed) other = other->ordered.next;
+    rota_communicator *other = find_member(c->ordered.order, crossed);
     if (other) made->communicator = rota_communicator_retain(rota_communicator_retain(other));
     (void)pthread_mutex_unlock(&c->ordered.order->mutex);
     if (!other) {
