@@ -3,6 +3,7 @@
 #define ROTA_BENCH_STRUCTURES_OBJECTS_H
 
 #include <stdint.h>
+#include "base/hash.h"
 #include "bench/structures.h"
 
 typedef struct structure_object {
@@ -15,11 +16,8 @@ typedef struct structure_objects {
     structure_object objects[STRUCTURE_OBJECTS];
 } structure_objects;
 
-/* FNV-1a. */
 static inline uint64_t structure_hash_name(const structure_object *object) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (const char *c = object->name; *c; c++) hash = (hash ^ (uint8_t)*c) * 0x100000001b3u;
-    return hash;
+    return rota_hash_text(ROTA_HASH_BEGIN, object->name);
 }
 
 static inline uint64_t structure_hash_pointer(const void *pointer) {

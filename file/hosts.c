@@ -2,13 +2,10 @@
 #include "file/hosts.h"
 
 #include <string.h>
+#include "base/hash.h"
 
-/* FNV-1a. */
 static unsigned long hash_name(const void *host, unsigned long seed) {
-    uint64_t hash = 0xcbf29ce484222325u ^ seed;
-    for (const char *next = ((const rota_graph_file_host *)host)->name; *next; next++)
-        hash = (hash ^ (uint8_t)*next) * 0x100000001b3u;
-    return hash;
+    return rota_hash_text(ROTA_HASH_BEGIN ^ seed, ((const rota_graph_file_host *)host)->name);
 }
 static bool same_name(const void *a, const void *b) {
     return strcmp(((const rota_graph_file_host *)a)->name, ((const rota_graph_file_host *)b)->name) == 0;

@@ -6,15 +6,12 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "base/given.h"
+#include "base/hash.h"
 #include "base/sized_copy.h"
 #include "graph/conditional_internal.h"
 
-/* FNV-1a. */
 static unsigned long hash_slot(const void *slot, unsigned long seed) {
-    uint64_t hash = 0xcbf29ce484222325u ^ seed;
-    for (const char *name = ((const rota_slot_info *)slot)->name; *name; name++)
-        hash = (hash ^ (uint8_t)*name) * 0x100000001b3u;
-    return hash;
+    return rota_hash_text(ROTA_HASH_BEGIN ^ seed, ((const rota_slot_info *)slot)->name);
 }
 
 static bool same_name(const void *a, const void *b) {

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/sized_copy.h"
 #include "ops/record.h"
 #include "ops/sharding.h"
@@ -191,13 +192,12 @@ static int by_place(const void *a, const void *b) {
 }
 
 static void add_to_fingerprint(rota_buckets *b, uint64_t value) {
-    for (int i = 0; i < 8; i++)
-        b->fingerprint = (b->fingerprint ^ (uint8_t)(value >> 8 * i)) * 16777619u; /* FNV-1a */
+    for (int i = 0; i < 8; i++) b->fingerprint = rota_hash32_byte(b->fingerprint, (uint8_t)(value >> 8 * i));
 }
 
 static void order_runs(rota_buckets *b) {
     qsort(b->runs, b->run_count, sizeof *b->runs, by_place);
-    b->fingerprint = 2166136261u;
+    b->fingerprint = ROTA_HASH32_BEGIN;
     for (uint32_t i = 0; i < b->run_count; i++) {
         const run *r = &b->runs[i];
         add_to_fingerprint(b, r->parameter);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/set.h"
 #include "ops/cpu/fused.h"
 #include "ops/cuda/fused.h"
@@ -15,11 +16,8 @@
 #include "ops/op.h"
 #include "ops/vk/fused.h"
 
-/* FNV-1a. */
 static uint64_t hash_of(const rota_fused_shape *shape) {
-    const uint8_t *bytes = (const uint8_t *)shape;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < sizeof *shape; i++) hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    const uint64_t hash = rota_hash_bytes(ROTA_HASH_BEGIN, shape, sizeof *shape);
     return hash ^ hash >> 29;
 }
 

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 enum {
     PORTS = 16,          /* that are looked at */
     SLURM_FIRST = 20000, /* below those that systems give out by themselves */
@@ -75,9 +77,8 @@ void rota_meeting_describe(const rota_meeting *m, char *out_text, uint64_t capac
 
 /* ---- Launchers ---- */
 
-static uint64_t mix(uint64_t key, const char *text) { /* FNV-1a */
-    for (; text && *text; text++) key = (key ^ (uint8_t)*text) * 0x100000001b3u;
-    return (key ^ 0xff) * 0x100000001b3u;
+static uint64_t mix(uint64_t key, const char *text) {
+    return rota_hash_byte(text ? rota_hash_text(key, text) : key, 0xff);
 }
 
 static uint32_t count_in(const char *variable) {
@@ -151,7 +152,7 @@ static rota_status meet_by_torchrun(rota_meeting *m) {
     ROTA_TRY(set_host(m, "MASTER_ADDR", host, host ? strlen(host) : 0));
     m->first_port = port + 1;
     /* Not how often it was begun anew, which each host's torchrun counts for itself. */
-    m->key = mix(mix(0xcbf29ce484222325u, getenv("TORCHELASTIC_RUN_ID")), getenv("MASTER_PORT"));
+    m->key = mix(mix(ROTA_HASH_BEGIN, getenv("TORCHELASTIC_RUN_ID")), getenv("MASTER_PORT"));
     return ROTA_OK;
 }
 
@@ -177,7 +178,7 @@ static rota_status meet_by_slurm(rota_meeting *m) {
     ROTA_TRY(check_rank(m, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"));
     ROTA_TRY(
         take_first_host(m, is_set("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST"));
-    m->key = mix(mix(0xcbf29ce484222325u, getenv("SLURM_JOB_ID")), getenv("SLURM_STEP_ID"));
+    m->key = mix(mix(ROTA_HASH_BEGIN, getenv("SLURM_JOB_ID")), getenv("SLURM_STEP_ID"));
     m->first_port = SLURM_FIRST + (uint32_t)(m->key % (SLURM_PORTS / PORTS)) * PORTS;
     return ROTA_OK;
 }

@@ -27,6 +27,7 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/hash.h"
 #include "exec/comm/meeting_file.h"
 #include "exec/comm/sockets.h"
 
@@ -561,10 +562,7 @@ static rota_status meet(gathering *g) {
 
 /* At ports where several jobs may look, and communicators of one, each finds its own. */
 static uint64_t key_of(const rota_meeting *meeting, const char *name) {
-    uint64_t key = meeting->key;
-    if (meeting->port_count > 1)
-        for (; *name; name++) key = (key ^ (uint8_t)*name) * 0x100000001b3u; /* FNV-1a */
-    return key;
+    return meeting->port_count > 1 ? rota_hash_text(meeting->key, name) : meeting->key;
 }
 
 rota_status rota_rendezvous(const rota_meeting *meeting, const char *name, uint64_t timeout_ns,

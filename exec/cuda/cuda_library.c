@@ -14,6 +14,7 @@
 #include "exec/cuda/cuda_device.h"
 #include <stdlib.h>
 #include <string.h>
+#include "base/hash.h"
 
 static const char *node_name(const rota_cuda_device *device, const rota_exec_program_desc *desc,
                              uint32_t command) {
@@ -102,9 +103,7 @@ typedef struct tuned_set {
 static uint64_t hash_node(const tuned_set *set, uint32_t index) {
     const rota_exec_command *command = &set->desc->commands[index];
     const rota_kernel *kernel = set->program->dispatches[index].kernel;
-    uint64_t hash = (uint64_t)(uintptr_t)kernel;
-    const uint8_t *params = command->u.kernel.params;
-    for (uint32_t i = 0; i < kernel->param_bytes; i++) hash = (hash ^ params[i]) * 0x100000001B3ull;
+    uint64_t hash = rota_hash_bytes((uintptr_t)kernel, command->u.kernel.params, kernel->param_bytes);
     for (uint32_t i = 0; i < command->operand_count; i++)
         hash = (hash ^ set->desc->operands[command->first_operand + i].size_bytes) * 0x9E3779B97F4A7C15ull;
     return hash ^ hash >> 32;

@@ -5,24 +5,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/hash.h"
 
 #define LOG_BYTES 512u
 
 /* Two hashes of different kinds stand for the content: images are large and often gone by the next look. */
 static void hash_image(const void *image, size_t size_bytes, uint64_t out_hash[2]) {
     const uint8_t *bytes = image;
-    uint64_t a = 0xCBF29CE484222325ull, b = size_bytes;
+    uint64_t a = ROTA_HASH_BEGIN, b = size_bytes;
     size_t offset = 0;
     for (; offset + 8 <= size_bytes; offset += 8) {
         uint64_t word;
         memcpy(&word, bytes + offset, 8);
-        a = (a ^ word) * 0x100000001B3ull;
+        a = (a ^ word) * ROTA_HASH_PRIME;
         a ^= a >> 29;
         b = (b + word) * 0x9E3779B97F4A7C15ull;
         b ^= b >> 32;
     }
     for (; offset < size_bytes; offset++) {
-        a = (a ^ bytes[offset]) * 0x100000001B3ull;
+        a = rota_hash_byte(a, bytes[offset]);
         b = (b + bytes[offset]) * 0x9E3779B97F4A7C15ull;
     }
     out_hash[0] = a;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
+#include "base/hash.h"
 #include "exec/vk/vk_device.h"
 
 #define MAGIC 0x726F7461766B3031ull /* "rotavk01" */
@@ -14,12 +15,6 @@
 typedef struct file_header {
     uint64_t magic, size_bytes, checksum;
 } file_header;
-
-static uint64_t checksum(const uint8_t *data, size_t size) {
-    uint64_t sum = 0xCBF29CE484222325ull;
-    for (size_t i = 0; i < size; i++) sum = (sum ^ data[i]) * 0x100000001B3ull;
-    return sum;
-}
 
 /* From malloc; NULL: there is to be no cache. */
 static char *cache_path(const rota_vk_device *device) {
@@ -42,7 +37,7 @@ uint8_t *rota_vk_cache_read(FILE *file, size_t *out_size) {
         header.size_bytes < FILE_BYTES_MAX && rota_file_bytes(file) == sizeof header + header.size_bytes)
         data = malloc(header.size_bytes);
     if (data && (fread(data, 1, header.size_bytes, file) != header.size_bytes || fgetc(file) != EOF ||
-                 checksum(data, header.size_bytes) != header.checksum)) {
+                 rota_hash_bytes(ROTA_HASH_BEGIN, data, header.size_bytes) != header.checksum)) {
         free(data);
         data = NULL;
     }
@@ -91,7 +86,8 @@ void rota_vk_cache_save(rota_vk_device *device) {
         data = malloc(size);
     if (data &&
         device->vk.GetPipelineCacheData(device->handle, device->compiled.cache, &size, data) == VK_SUCCESS) {
-        const file_header header = {.magic = MAGIC, .size_bytes = size, .checksum = checksum(data, size)};
+        const file_header header = {
+            .magic = MAGIC, .size_bytes = size, .checksum = rota_hash_bytes(ROTA_HASH_BEGIN, data, size)};
         const int error = rota_cache_write(path, &header, sizeof header, data, size);
         if (error)
             rota_log_write(&device->host.log, ROTA_LOG_WARNING,

@@ -7,14 +7,9 @@
 #include "exec/vk/vk_loss.h"
 #include <stdlib.h>
 #include <string.h>
+#include "base/hash.h"
 #include "exec/vk/vk_interface.h"
 #include "exec/vk/vk_spirv_tools.h"
-
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size) {
-    const uint8_t *bytes = data;
-    for (size_t i = 0; i < size; i++) hash = (hash ^ bytes[i]) * 0x100000001B3ull;
-    return hash;
-}
 
 static uint64_t hash_words(uint64_t hash, const uint32_t *words, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -31,8 +26,8 @@ static const char *entry_of(const rota_kernel *kernel) {
 static uint64_t key_hash(const rota_vk_pipeline_key *key) {
     const rota_kernel *kernel = key->kernel;
     const char *entry = entry_of(kernel);
-    uint64_t hash = hash_words(0xCBF29CE484222325ull, kernel->vk.words, kernel->vk.size_bytes / 4);
-    hash = hash_bytes(hash, entry, strlen(entry));
+    uint64_t hash = hash_words(ROTA_HASH_BEGIN, kernel->vk.words, kernel->vk.size_bytes / 4);
+    hash = rota_hash_text(hash, entry);
     hash = hash_words(hash, key->spec, kernel->vk.spec_count);
     const uint32_t rest[] = {key->slot_mask, key->bind_mask, kernel->vk.subgroup_size, kernel->vk.spec_count};
     return hash_words(hash, rest, 4);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
+#include "base/hash.h"
 
 #define BUCKETS 256u
 /* A file: the header, the key with its final 0, the value. */
@@ -29,16 +30,8 @@ typedef struct choice {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static choice *buckets[BUCKETS];
 
-/* FNV-1a. */
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size_bytes) {
-    const uint8_t *bytes = data;
-    for (size_t i = 0; i < size_bytes; i++) hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-#define HASH_START UINT64_C(0xcbf29ce484222325)
-
 static uint64_t hash_key(const char *key) {
-    return hash_bytes(HASH_START, key, strlen(key));
+    return rota_hash_text(ROTA_HASH_BEGIN, key);
 }
 
 bool rota_choices_path(const char *folder, const char *key, char *out_path, size_t capacity) {
@@ -60,7 +53,8 @@ static bool read_file(const char *folder, const char *key, void *out_value, size
                 fread(value, size_bytes, 1, file) == 1 && fgetc(file) == EOF;
     fclose(file);
     if (!good || memcmp(stored_key, key, key_bytes) != 0) return false;
-    if (header.check != hash_bytes(hash_bytes(HASH_START, key, key_bytes), value, size_bytes)) return false;
+    if (header.check != rota_hash_bytes(rota_hash_bytes(ROTA_HASH_BEGIN, key, key_bytes), value, size_bytes))
+        return false;
     memcpy(out_value, value, size_bytes);
     return true;
 }
@@ -76,7 +70,7 @@ static void write_file(const char *folder, const char *key, const void *value, s
                                 .version = VERSION,
                                 .key_bytes = (uint32_t)key_bytes,
                                 .value_bytes = (uint32_t)size_bytes,
-                                .check = hash_bytes(HASH_START, kept, key_bytes + size_bytes)};
+                                .check = rota_hash_bytes(ROTA_HASH_BEGIN, kept, key_bytes + size_bytes)};
     (void)rota_cache_write(path, &header, sizeof header, kept, key_bytes + size_bytes);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
+#include "base/hash.h"
 
 #define MAGIC "rotaimag"
 #define VERSION 1u
@@ -18,7 +19,7 @@ typedef struct file_header {
 void rota_image_key_add(rota_image_key *key, const void *data, size_t size_bytes) {
     const uint8_t *bytes = data;
     for (size_t i = 0; i < size_bytes; i++) {
-        key->name = (key->name ^ bytes[i]) * UINT64_C(0x100000001b3);
+        key->name = rota_hash_byte(key->name, bytes[i]);
         key->check = (key->check + bytes[i] + 1) * UINT64_C(0x9E3779B97F4A7C15);
         key->check ^= key->check >> 29;
     }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/hash.h"
 
 /* Everything that an image is made from, as two hashes of different kinds: one names the file, the other
  * stands in it. */
@@ -12,7 +13,7 @@ typedef struct rota_image_key {
     uint64_t name, check;
 } rota_image_key;
 #define ROTA_IMAGE_KEY_INIT                                                                                  \
-    { UINT64_C(0xcbf29ce484222325), 1 }
+    { ROTA_HASH_BEGIN, 1 }
 
 void rota_image_key_add(rota_image_key *key, const void *data, size_t size_bytes);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/given.h"
+#include "base/hash.h"
 #include "exec/address_kernels.h"
 #include "exec/comm/agreement.h"
 #include "graph/host_run.h"
@@ -164,12 +165,8 @@ static void failed(void *user) {
 static uint64_t digest_of(const recorded *node, uint64_t rest) {
     rota_announcement said;
     const rota_collective collective = collective_of(node);
-    uint64_t digest = 0xcbf29ce484222325u ^ rest; /* FNV-1a's */
     rota_announce(&collective, 0, &said);
-    const uint8_t *bytes = (const uint8_t *)&said;
-    for (size_t i = 0; i < offsetof(rota_announcement, rest); i++)
-        digest = (digest ^ bytes[i]) * 0x100000001b3u;
-    return digest;
+    return rota_hash_bytes(ROTA_HASH_BEGIN ^ rest, &said, offsetof(rota_announcement, rest));
 }
 
 /* The last that was met of each communicator's, of which a graph has few, as the graph is walked backwards. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/owner.h"
 #include "base/slab.h"
 
@@ -270,6 +271,28 @@ static void chunks_are_little_larger_than_asked(void **state) {
     }
 }
 
+/* draft-eastlake-fnv's vectors. Files in caches are named so, and hold such checks: other values would disown them. */
+static void hashes_are_the_published_ones(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t hash;
+        uint32_t hash32;
+    } known[] = {{"", UINT64_C(0xcbf29ce484222325), 0x811c9dc5u},
+                 {"a", UINT64_C(0xaf63dc4c8601ec8c), 0xe40c292cu},
+                 {"foobar", UINT64_C(0x85944171f73967e8), 0xbf9cf968u}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const char *text = known[i].text;
+        const size_t size = strlen(text), half = size / 2;
+        const uint64_t begun = rota_hash_bytes(ROTA_HASH_BEGIN, text, half);
+        uint32_t hash32 = ROTA_HASH32_BEGIN;
+        for (size_t k = 0; k < size; k++) hash32 = rota_hash32_byte(hash32, (uint8_t)text[k]);
+        assert_true(rota_hash_text(ROTA_HASH_BEGIN, text) == known[i].hash);
+        assert_true(rota_hash_bytes(begun, text + half, size - half) == known[i].hash);
+        assert_true(hash32 == known[i].hash32);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_are_little_larger_than_asked),
@@ -283,6 +306,7 @@ int main(void) {
         cmocka_unit_test(deadlines_saturate),
         cmocka_unit_test(one_thread_owns),
         cmocka_unit_test(assertions_end_the_program),
+        cmocka_unit_test(hashes_are_the_published_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

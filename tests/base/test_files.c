@@ -240,6 +240,7 @@ static void choices_of_strangers_are_ignored(void **state) {
         rota_choices_remember(folder, "key", &value, sizeof value);
         rota_choices_forget();
         assert_true(rota_choices_path(folder, "key", path, sizeof path));
+        assert_string_equal(path + strlen(folder), "/choice-3dc94a19365b10ec"); /* for ever */
         if (make_change(c, path) && rota_choices_find(folder, "key", &got, sizeof got) != believed[c])
             fail_msg("change %d: found %d", (int)c, !believed[c]);
         files_remove(folder);
@@ -256,6 +257,7 @@ static void images_of_strangers_are_ignored(void **state) {
         rota_image_key_add(&key, "source", 6);
         rota_image_cache_write(folder, &key, "image", 5);
         files_only(folder, path, sizeof path);
+        assert_string_equal(path + strlen(folder), "/fused-76dbdc228f782db8.cubin"); /* for ever */
         void *image = NULL;
         size_t size = 0;
         const bool changed = make_change(c, path), found = rota_image_cache_read(folder, &key, &image, &size);

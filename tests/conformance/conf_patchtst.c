@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "base/hash.h"
 #include "tests/conformance/conformance.h"
 
 enum {
@@ -245,8 +246,6 @@ bool conf_patchtst(conf *c) {
         CONF_TRY(train(c, device, again));
         CONF_CHECK(c, memcmp(got, again, sizeof got) == 0, "the same seed gave other losses");
     }
-    c->digest = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < sizeof got; i++)
-        c->digest = (c->digest ^ ((const uint8_t *)got)[i]) * UINT64_C(0x100000001b3);
+    c->digest = rota_hash_bytes(ROTA_HASH_BEGIN, got, sizeof got);
     return conf_close(c, runtime);
 }

@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/runtime.h"
 
 static _Atomic(rota_cause *) *cause_bucket(rota_runtime *runtime, rota_status status, const char *text) {
-    uint64_t hash = 0xcbf29ce484222325u + (uint64_t)status; /* FNV-1a */
-    for (; *text; text++) hash = (hash ^ (uint8_t)*text) * 0x100000001b3u;
+    const uint64_t hash = rota_hash_text(ROTA_HASH_BEGIN + (uint64_t)status, text);
     return &runtime->causes.buckets[hash % ROTA_CAUSE_BUCKETS];
 }
 
