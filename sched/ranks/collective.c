@@ -169,14 +169,21 @@ static uint64_t digest_of(const recorded *node, uint64_t rest) {
     return rota_hash_bytes(ROTA_HASH_BEGIN ^ rest, &said, offsetof(rota_announcement, rest));
 }
 
-/* The last that was met of each communicator's, of which a graph has few, as the graph is walked backwards. */
+/* Which of them is the communicator's; count: none is. They are of different ones, of which a graph has few. */
+static uint32_t index_of(const recorded *const *nodes, uint32_t count,
+                         const rota_communicator *communicator) {
+    uint32_t i = 0;
+    while (i < count && nodes[i]->communicator != communicator) i++;
+    return i;
+}
+
+/* The last that was met of each communicator's, as the graph is walked backwards. */
 static void arrange(recorded *const *nodes, uint32_t count, const recorded **last, uint32_t last_most) {
     uint32_t last_count = 0;
     for (uint32_t i = count; i-- > 0;) {
         recorded *node = nodes[i];
-        uint32_t k = 0;
         if (rota_collective_is_of_two(node->collective.kind)) continue;
-        while (k < last_count && last[k]->communicator != node->communicator) k++;
+        const uint32_t k = index_of(last, last_count, node->communicator);
         if (k == last_most) continue; /* without a digest it is compared as it runs */
         const recorded *next = k < last_count ? last[k] : NULL;
         if (!next) last_count++;
@@ -207,10 +214,8 @@ static rota_status compared(void *const *users, uint32_t count) {
     rota_status status = ROTA_OK;
     for (uint32_t i = 0; i < count; i++) {
         const recorded *node = users[i];
-        uint32_t k = 0;
-        if (rota_collective_is_of_two(node->collective.kind)) continue;
-        while (k < found && first[k]->communicator != node->communicator) k++;
-        if (k == found && found < COMMUNICATORS_MOST) first[found++] = node;
+        if (rota_collective_is_of_two(node->collective.kind) || found == COMMUNICATORS_MOST) continue;
+        if (index_of(first, found, node->communicator) == found) first[found++] = node;
     }
     for (; begun_count < found && status == ROTA_OK; begun_count += status == ROTA_OK) {
         rota_collective_position position = collective_of(first[begun_count]).position;
