@@ -463,7 +463,8 @@ bool rota_kind_plan_sequence(rota_sequencing *s) {
                                   moves, executable->arguments.payload_words + s->after_words)) &&
          rota_deliver_outputs(s->sequencer, s->wanted, submission);
     if (executable->stages_inputs) ra_store_relaxed(&submission->told.inputs_left, plan->input_count);
-    if (!rota_told_submitted(&executable->told, ok)) return false; /* before anything of it can begin */
+    if (!rota_observers_submitted(&executable->observers, ok))
+        return false; /* before anything of it can begin */
     const uint32_t state =
         (submission->by_delivery ? ROTA_CELL_BY_DELIVERY : 0u) |
         (plan->partition_count > 1 || rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD

@@ -24,8 +24,9 @@ rota_status rota_compile(rota_runtime *runtime, rota_graph *graph, const rota_co
     ROTA_TRY(rota_compile_own(runtime, graph, options, out_plan));
     const rota_plan *plan = *out_plan;
     rota_status status = ROTA_OK;
-    if (plan->options.compare_ranks && plan->executable && plan->executable->told.count)
-        status = plan->executable->told.compared(plan->executable->told.users, plan->executable->told.count);
+    const rota_observers *observers = plan->executable ? &plan->executable->observers : NULL;
+    if (plan->options.compare_ranks && observers && observers->count)
+        status = observers->compared(observers->users, observers->count);
     if (status == ROTA_OK && runtime && runtime->options.compiled)
         status = runtime->options.compiled(runtime->options.compiled_user, graph, *out_plan);
     if (status != ROTA_OK) {

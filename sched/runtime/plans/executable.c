@@ -32,7 +32,7 @@ void rota_executable_destroy(rota_executable *executable) {
     free(executable->arguments.slot_buffers);
     free(executable->arguments.slot_of_buffer);
     free(executable->direct);
-    free(executable->told.users);
+    free(executable->observers.users);
     free(executable->arguments.needed);
     free(executable->arguments.no_arguments);
 }
@@ -146,7 +146,7 @@ static rota_status describe(rota_executable *executable) {
                          "plan '%s': it takes %u words of arguments, at most %d are possible", plan->name,
                          executable->arguments.payload_words, ROTA_PAYLOAD_WORDS_MAX);
     choose_sharing(executable);
-    if (executable->ends_later) ROTA_TRY(rota_plan_tell_arranged(plan, &executable->told));
+    if (executable->ends_later) ROTA_TRY(rota_observers_find(plan, &executable->observers));
     ROTA_TRY(list_direct(executable));
     return list_needed(executable);
 }

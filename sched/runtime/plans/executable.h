@@ -7,7 +7,7 @@
 #include "exec/exec.h"
 #include "sched/plan.h"
 #include "sched/plan/compiled.h"
-#include "sched/plan/told.h"
+#include "sched/plan/observers.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/released.h"
@@ -100,7 +100,7 @@ struct rota_executable {
     bool has_staging, has_arena, rotates, checks_external;
     bool ends_later;    /* a part of its does */
     bool stages_inputs; /* every input goes through staging memory */
-    rota_told_nodes told;
+    rota_observers observers;
     rota_executable_arguments arguments;
     uint32_t *direct; /* OUTPUT transfers that the device writes where the caller has them, by segment */
     uint32_t direct_count;
