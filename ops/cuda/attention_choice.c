@@ -27,11 +27,12 @@ static void key_of(const rota_cudnn_attention *a, const rota_cuda_target *target
 }
 
 rota_attention_way rota_attention_choice_find(const rota_cudnn_attention *about,
-                                              const rota_cuda_target *target, bool *out_known) {
+                                              const rota_cuda_target *target, rota_attention_way by_table,
+                                              bool *out_known) {
     char key[ROTA_CHOICE_KEY_MAX];
     choice chosen = {0};
     *out_known = target->by_table;
-    if (target->by_table) return ROTA_ATTENTION_BY_ROTA;
+    if (target->by_table) return by_table;
     key_of(about, target, key);
     *out_known = rota_choices_find(target->cache_dir, key, &chosen, sizeof chosen);
     const bool own = chosen.way == ROTA_ATTENTION_BY_ROTA || chosen.way == ROTA_ATTENTION_BY_SM90;

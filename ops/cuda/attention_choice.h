@@ -19,10 +19,11 @@ typedef struct rota_attention_work {
     bool by_sm90;                        /* this way too can be tried */
 } rota_attention_work;
 
-/* The way that was measured or kept, else cuDNN; by table, since cuDNN's need not be the same bits in two runs,
- * rota's. */
+/* The way that was measured or kept, else cuDNN; where nothing may be chosen by measuring (rota_cuda_target.by_table),
+ * the caller's `by_table`: not cuDNN, whose need not be the same bits in two runs. */
 rota_attention_way rota_attention_choice_find(const rota_cudnn_attention *about,
-                                              const rota_cuda_target *target, bool *out_known);
+                                              const rota_cuda_target *target, rota_attention_way by_table,
+                                              bool *out_known);
 
 /* The way was taken, unmeasured, and is from now on, for the life of the process: what is computed to the last
  * bit shall not depend on which plan was made before a measurement. */

@@ -63,7 +63,8 @@ static rota_status forward_by_rota(const rota_cuda_call *call) {
 static rota_status call_attention(const rota_cuda_call *call) {
     const rota_cudnn_attention about = forward_of(call->params);
     bool known;
-    const rota_attention_way way = rota_attention_choice_find(&about, call->target, &known);
+    const rota_attention_way way =
+        rota_attention_choice_find(&about, call->target, ROTA_ATTENTION_BY_ROTA, &known);
     rota_status status =
         way == ROTA_ATTENTION_BY_CUDNN && !call->again ? forward_by_cudnn(call) : ROTA_UNSUPPORTED;
     if (status == ROTA_UNSUPPORTED) return forward_by_rota(call);
@@ -77,7 +78,8 @@ static rota_status tune_attention(const rota_cuda_call *call) {
     const rota_attention_work work = {
         .about = forward_of(call->params), .first_result = OPERAND_OUT, .result_count = 2};
     bool known;
-    rota_attention_way way = rota_attention_choice_find(&work.about, call->target, &known);
+    rota_attention_way way =
+        rota_attention_choice_find(&work.about, call->target, ROTA_ATTENTION_BY_ROTA, &known);
     if (way == ROTA_ATTENTION_BY_ROTA) return ROTA_OK;
     rota_status status = forward_by_cudnn(call);
     rota_attention_measuring *measuring;

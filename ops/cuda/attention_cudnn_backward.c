@@ -93,8 +93,8 @@ uint64_t rota_cuda_workspace_attention_backward(const void *params, const uint64
     rota_cudnn_attention piece;
     const uint64_t by_sm90 = rota_attention_sm90_workspace(params, target);
     bool known; /* what is, stays */
-    if (target->by_table || rota_attention_choice_find(&whole, target, &known) == ROTA_ATTENTION_BY_SM90)
-        return by_sm90;
+    if (rota_attention_choice_find(&whole, target, ROTA_ATTENTION_BY_SM90, &known) == ROTA_ATTENTION_BY_SM90)
+        return by_sm90; /* by table, too: rota's other kernels want none, and where that isn't taken it is 0 */
     const uint64_t by_cudnn = piece_of(&whole, &piece) ? rota_cudnn_attention_workspace(&piece, target) : 0;
     return by_cudnn > by_sm90 ? by_cudnn : by_sm90;
 }
@@ -160,12 +160,13 @@ static rota_status backward_by(rota_attention_way way, const rota_cuda_call *cal
     }
 }
 
-/* The way that was measured; else cuDNN's, or, where that isn't to be had, that of Hopper; by table rota's. */
+/* The way that was measured; else cuDNN's, or, where that isn't to be had, that of Hopper; by table that of Hopper, or,
+ * where that isn't to be had, rota's for any GPU. */
 static rota_attention_way way_of(const rota_cuda_call *call, const rota_cudnn_attention *about,
                                  bool *out_known) {
-    const rota_attention_way way = rota_attention_choice_find(about, call->target, out_known);
-    if (call->target->by_table)
-        return rota_attention_sm90_takes(call->params, call->target) ? ROTA_ATTENTION_BY_SM90 : way;
+    const bool by_sm90 = rota_attention_sm90_takes(call->params, call->target);
+    const rota_attention_way way = rota_attention_choice_find(
+        about, call->target, by_sm90 ? ROTA_ATTENTION_BY_SM90 : ROTA_ATTENTION_BY_ROTA, out_known);
     return *out_known || cudnn_takes(call->params, call->target) ? way : ROTA_ATTENTION_BY_SM90;
 }
 
