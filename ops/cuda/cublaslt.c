@@ -393,7 +393,7 @@ static const char *name_of(const named *names, size_t count, int id, char storag
 #define NAME_OF(names, id, storage) name_of(names, sizeof(names) / sizeof *(names), (int)(id), storage)
 
 void rota_cublaslt_describe(const rota_cublaslt_algorithm *algorithm, char *out_text, size_t capacity) {
-    int32_t number = -1, splits = 1;
+    int32_t number = -1;
     uint32_t tile = 0, stages = 0, reduction = 0, swizzle = 0, option = 0;
     uint16_t cluster = 0;
     cublasLtMatmulAlgo_t of;
@@ -404,7 +404,6 @@ void rota_cublaslt_describe(const rota_cublaslt_algorithm *algorithm, char *out_
         size_t size_bytes;
     } all[] = {{CUBLASLT_ALGO_CONFIG_ID, &number, sizeof number},
                {CUBLASLT_ALGO_CONFIG_TILE_ID, &tile, sizeof tile},
-               {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &splits, sizeof splits},
                {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &reduction, sizeof reduction},
                {CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, &swizzle, sizeof swizzle},
                {CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, &option, sizeof option},
@@ -418,12 +417,14 @@ void rota_cublaslt_describe(const rota_cublaslt_algorithm *algorithm, char *out_
     /* What it doesn't know of stays as above. */
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         (void)lt.MatmulAlgoConfigGetAttribute(&of, all[i].attribute, all[i].value, all[i].size_bytes, NULL);
-    char parts[64] = "the sum not divided";
-    if (splits > 1) snprintf(parts, sizeof parts, "the sum in %d parts (reduction %u)", splits, reduction);
+    const uint32_t parts = rota_cublaslt_parts(algorithm);
+    char division[64] = "the sum not divided";
+    if (parts > 1)
+        snprintf(division, sizeof division, "the sum in %u parts (reduction %u)", parts, reduction);
     snprintf(out_text, capacity,
              "algorithm %d, tile %s, stages %s, cluster %s, %s, swizzle %u, option %u, workspace %llu KiB",
              number, NAME_OF(tile_names, tile, storage[0]), NAME_OF(stage_names, stages, storage[1]),
-             NAME_OF(cluster_names, cluster, storage[2]), parts, swizzle, option,
+             NAME_OF(cluster_names, cluster, storage[2]), division, swizzle, option,
              (unsigned long long)(algorithm->workspace_bytes + 1023) / 1024);
 }
 
