@@ -64,9 +64,13 @@ static uint64_t mix(uint64_t hash, uint64_t word) {
     return hash ^ hash >> 32;
 }
 
+/* The numbers up to that of shares stand for something else. */
+static uint64_t key_of(uint64_t hash) {
+    return hash > ROTA_HISTORY_SHARE ? hash : ROTA_HISTORY_SHARE + 1;
+}
+
 uint64_t rota_history_mix(uint64_t key, uint64_t word) {
-    const uint64_t mixed = mix(key, word);
-    return mixed > ROTA_HISTORY_SHARE ? mixed : ROTA_HISTORY_SHARE + 1;
+    return key_of(mix(key, word));
 }
 
 static uint64_t mix_bytes(uint64_t hash, const void *data, size_t bytes) {
@@ -100,7 +104,7 @@ uint64_t rota_history_key(const rota_node_record *record) {
     const rota_access_record *accesses = rota_node_accesses(record);
     for (uint32_t i = 0; i < record->access_count; i++) hash = mix(hash, accesses[i].size_bytes);
     if (record->kind == ROTA_NODE_KERNEL) hash = mix_kernel(hash, record);
-    return hash > ROTA_HISTORY_SHARE ? hash : ROTA_HISTORY_SHARE + 1;
+    return key_of(hash);
 }
 
 static uint64_t mix_bodies(uint64_t hash, const rota_conditional *conditional) {
@@ -133,7 +137,7 @@ uint64_t rota_history_mix_node(uint64_t key, const rota_node_record *record) {
     if (record->kind == ROTA_NODE_HOST && record->name)
         hash = mix_bytes(hash, record->name, strlen(record->name));
     if (record->kind == ROTA_NODE_CONDITIONAL) hash = mix_bodies(hash, record->u.conditional);
-    return hash > ROTA_HISTORY_SHARE ? hash : ROTA_HISTORY_SHARE + 1;
+    return key_of(hash);
 }
 
 /* ---- The table ---- */
