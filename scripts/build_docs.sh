@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the site of docs/ into BUILD/site, and manual pages of the C interface into BUILD/man, in the virtual environment
-# in which the Python package is tested, too (docs/requirements.txt): with the headers, and with what the programs and the Python package of the build
-# say of themselves. A warning is an error, and so is a link inside that leads nowhere. build_docs.sh BUILD [--site]
+# Builds the site of docs/ into BUILD/site, and manual pages of the C interface into BUILD/man, in the virtual
+# environment in which the Python package is tested, too (docs/requirements.txt): with the headers, and with what the
+# programs and the Python package of the build say of themselves. A warning is an error, and so is a link inside that
+# leads nowhere. build_docs.sh BUILD [--site]
 # --site: no manual pages.
 # Exits with 77, which is skipped, only where the Python registry does not answer.
 set -euo pipefail

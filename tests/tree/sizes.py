@@ -15,8 +15,8 @@ MEMBERS_MAX, HEADER_MAX, FILE_MAX, FUNCTION_MAX, COLUMNS_MAX = 25, 250, 600, 60,
 FOLDERS = ["base", "graph", "sched", "exec", "ops", "file"]
 # What people write, by how its name ends; and what of that programs write, or is data.
 WRITTEN = (".c", ".h", ".hpp", ".cpp", ".def", ".cu", ".cuh", ".comp", ".glsl", ".py", ".sh", ".cmake", ".in", ".md",
-           ".pml", ".plants", ".rs", ".go", ".html", ".supp", ".clang-tidy", ".clang-format", "CMakeLists.txt")
-MADE = re.compile(r"\.spv\.h$|^tests/fuzz/corpus/|^build|/build|^\.git/|__pycache__|\.egg-info")
+           ".pml", ".plants", ".toml", ".rs", ".go", ".html", ".supp", ".clang-tidy", ".clang-format", "CMakeLists.txt")
+MADE = re.compile(r"\.spv\.h$|^tests/fuzz/corpus/|^build[^/]*/|/build[^/]*/|^\.git/|__pycache__|\.egg-info")
 
 
 def blank(text):
@@ -147,7 +147,7 @@ def check_itself():
             (root / "base/planted.c").write_text(text, encoding="utf-8")
             (root / "base/planted.h").write_text("\n" * (HEADER_MAX + more), encoding="utf-8")
             (root / "base/long.c").write_text("\n" * (FILE_MAX + more), encoding="utf-8")
-            (root / "base/wide.sh").write_text("x" * (COLUMNS_MAX + more) + "\n", encoding="utf-8")
+            (root / "base/build_wide.sh").write_text("x" * (COLUMNS_MAX + more) + "\n", encoding="utf-8")
             (root / "base/wide.spv.h").write_text("x" * (COLUMNS_MAX + 1) + "\n", encoding="utf-8")
             faults = faults_of(root)[0] + long_lines_of(root)[0]
             if len(faults) != 5 * more:
