@@ -140,6 +140,20 @@ rota_plan *test_plan_1(rota_device *device, const char *name, const rota_kernel 
     return test_plan(device, name, &node, 1);
 }
 
+rota_plan *test_plan_copy_node(rota_device *device, rota_buffer *from, rota_buffer *to, uint64_t size_bytes) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_copy(recorder, to, 0, from, 0, size_bytes, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
 rota_buffer *test_buffer(rota_runtime *runtime, const char *name, uint64_t size_bytes) {
     rota_buffer *buffer;
     assert_ok(rota_buffer_create_in(runtime, name, size_bytes, &buffer));

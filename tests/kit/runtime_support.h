@@ -51,6 +51,8 @@ rota_plan *test_plan(rota_device *device, const char *name, const test_node *nod
 /* A plan with one node: `kernel` on the whole of `buffer`, with this mode. */
 rota_plan *test_plan_1(rota_device *device, const char *name, const rota_kernel *kernel, rota_buffer *buffer,
                        rota_access_mode mode);
+/* A plan with one node, which copies the first `size_bytes` of `from` into `to`, without a kernel. */
+rota_plan *test_plan_copy_node(rota_device *device, rota_buffer *from, rota_buffer *to, uint64_t size_bytes);
 rota_buffer *test_buffer(rota_runtime *runtime, const char *name, uint64_t size_bytes);
 /* A buffer of words, all of this value, on the device. */
 rota_buffer *test_words(rota_device *device, const char *name, uint32_t count, uint32_t value);

@@ -12,100 +12,42 @@
 #include "base/clock.h"
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/loss.h"
-#include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kit/nap.h"
+#include "tests/sched/runtime/stream_kit.h"
 
 #ifdef ROTA_HAVE_CUDA
-enum { WORDS = 256, BYTES = 4 * WORDS };
-#define PATIENCE_NS 20000000000u
-#define MOMENT_NS 20000000u
-
-/* A stream of the application's on the first GPU, which copies `from` into `theirs` behind what it waits for. */
 typedef struct scene {
-    const rota_cuda_api *cu;
+    application_stream own;
     rota_runtime *runtime;
     rota_device *gpus[2], *cpu;
-    CUcontext context;
-    CUstream stream;
-    CUdeviceptr theirs, from;
-    bool is_short; /* nobody looks what is left in the driver */
+    bool is_short; /* the runtime has little time to close, and more than that is left */
 } scene;
 
 static void open_scene_with(scene *s, const rota_runtime_options *options) {
     *s = (scene){0};
     cuda_stub_start(5, 2);
     cuda_stub_gpus_apart();
-    s->cu = cuda_stub_api();
     assert_ok(rota_runtime_open(options, &s->runtime));
     assert_ok(rota_device_open(s->runtime, "cuda:0", &s->gpus[0]));
     assert_ok(rota_device_open(s->runtime, "cuda:1", &s->gpus[1]));
     assert_ok(rota_device_open(s->runtime, "cpu", &s->cpu));
-    assert_int_equal(s->cu->DevicePrimaryCtxRetain(&s->context, 0), CUDA_SUCCESS);
-    assert_int_equal(s->cu->CtxPushCurrent(s->context), CUDA_SUCCESS);
-    assert_int_equal(s->cu->MemAlloc(&s->theirs, BYTES), CUDA_SUCCESS);
-    assert_int_equal(s->cu->MemAlloc(&s->from, BYTES), CUDA_SUCCESS);
-    assert_int_equal(s->cu->StreamCreate(&s->stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    memset((void *)(uintptr_t)s->theirs, 0, BYTES); /* the stand-in's memory is the host's */
+    stream_open(&s->own);
 }
 
 static void open_scene(scene *s) {
-    open_scene_with(s, &ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_NS));
+    open_scene_with(s, &ROTA_RUNTIME_OPTIONS(.timeout_ns = STREAM_PATIENCE_NS));
 }
 
 static void close_runtime(scene *s) {
-    CUcontext before;
-    assert_int_equal(s->cu->CtxPopCurrent(&before), CUDA_SUCCESS);
+    stream_leave(&s->own);
     const rota_status status = rota_runtime_close(s->runtime, s->is_short ? 50000000u : 0);
     assert_int_equal(status, s->is_short ? ROTA_TIMEOUT : ROTA_OK);
-    assert_int_equal(s->cu->CtxPushCurrent(s->context), CUDA_SUCCESS);
-}
-
-static void close_driver(scene *s) {
-    CUcontext before;
-    assert_int_equal(s->cu->StreamSynchronize(s->stream), CUDA_SUCCESS);
-    assert_int_equal(s->cu->StreamDestroy(s->stream), CUDA_SUCCESS);
-    assert_int_equal(s->cu->MemFree(s->theirs), CUDA_SUCCESS);
-    assert_int_equal(s->cu->MemFree(s->from), CUDA_SUCCESS);
-    assert_int_equal(s->cu->CtxPopCurrent(&before), CUDA_SUCCESS);
-    assert_int_equal(s->cu->DevicePrimaryCtxRelease(0), CUDA_SUCCESS);
-    char text[256];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    if (!s->is_short && cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
-    cuda_stub_stop();
+    stream_enter(&s->own);
 }
 
 static void close_scene(scene *s) {
     close_runtime(s);
-    close_driver(s);
-}
-
-/* The stream's next copy, which is seen in `theirs`. */
-static void copy_on_stream(scene *s, CUdeviceptr from) {
-    assert_int_equal(s->cu->MemcpyAsync(s->theirs, from, BYTES, s->stream), CUDA_SUCCESS);
-}
-
-static uint32_t theirs(const scene *s) {
-    return __atomic_load_n((const uint32_t *)(uintptr_t)s->theirs, __ATOMIC_ACQUIRE);
-}
-
-static void expect_theirs(scene *s, uint32_t value) {
-    assert_int_equal(s->cu->StreamSynchronize(s->stream), CUDA_SUCCESS);
-    const uint32_t *words = (const uint32_t *)(uintptr_t)s->theirs;
-    for (uint32_t i = 0; i < WORDS; i++) assert_int_equal(words[i], value);
-}
-
-static rota_plan *copying(rota_device *device, rota_buffer *to, rota_buffer *from) {
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_plan *plan;
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_record_copy(recorder, to, 0, from, 0, BYTES, NULL));
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
-    rota_graph_release(graph);
-    return plan;
+    stream_close(&s->own, true);
 }
 
 /* A plan of the device's that brings `x` to the host. */
@@ -116,26 +58,26 @@ typedef struct bringing {
 } bringing;
 
 static bringing bringing_make(rota_device *device, void *to) {
-    bringing b = {.x = test_words(device, "x", WORDS, 0)};
+    bringing b = {.x = test_words(device, "x", STREAM_WORDS, 0)};
     rota_graph *graph;
     rota_recorder *recorder;
     assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", BYTES, &b.out));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", STREAM_BYTES, &b.out));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_record_copy(recorder, b.out, 0, b.x, 0, BYTES, NULL));
+    assert_ok(rota_record_copy(recorder, b.out, 0, b.x, 0, STREAM_BYTES, NULL));
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(device), graph,
                            &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &b.plan));
     rota_graph_release(graph);
     assert_ok(rota_args_create(b.plan, &b.args));
-    assert_ok(rota_args_set_output(b.args, b.out, to, BYTES));
+    assert_ok(rota_args_set_output(b.args, b.out, to, STREAM_BYTES));
     return b;
 }
 
 static rota_ticket bring(const bringing *b, rota_device *device, uint32_t value) {
-    uint32_t words[WORDS];
+    uint32_t words[STREAM_WORDS];
     rota_ticket ticket;
-    for (uint32_t i = 0; i < WORDS; i++) words[i] = value;
+    for (uint32_t i = 0; i < STREAM_WORDS; i++) words[i] = value;
     assert_ok(rota_buffer_write(b->x, device, 0, words, sizeof words, NULL));
     assert_ok(rota_submit_wait(b->plan, b->args, 0, &ticket));
     return ticket;
@@ -152,20 +94,20 @@ static void after_outputs(void **state) {
     (void)state;
     scene s;
     open_scene(&s);
-    bringing b = bringing_make(s.gpus[0], (void *)(uintptr_t)s.from);
+    bringing b = bringing_make(s.gpus[0], (void *)(uintptr_t)s.own.from);
     for (uint32_t round = 1; round <= 200; round++) {
         const bool is_paused = round % 20 == 1;
         if (is_paused) cuda_stub_pause(true);
         const rota_ticket ticket = bring(&b, s.gpus[0], round);
-        assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
-        copy_on_stream(&s, s.from);
+        assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
+        stream_copy(&s.own);
         if (is_paused) {
             assert_status(rota_poll(ticket), ROTA_BUSY);
             cuda_stub_pause(false);
         }
-        expect_theirs(&s, round);
+        stream_expect(&s.own, round);
         assert_ok(rota_wait(ticket, 0));
-        assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0)); /* it is over */
+        assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0)); /* it is over */
     }
     bringing_release(&b);
     close_scene(&s);
@@ -176,30 +118,29 @@ static void after_other_devices(void **state) {
     (void)state;
     scene s;
     open_scene(&s);
-    uint32_t *from = (uint32_t *)(uintptr_t)s.from;
-    rota_buffer *x = test_words(s.cpu, "x", WORDS, 5);
+    rota_buffer *x = test_words(s.cpu, "x", STREAM_WORDS, 5);
     rota_plan *gate = test_plan_1(s.cpu, "gate", &test_gate, x, ROTA_READWRITE);
-    static uint32_t out[WORDS];
+    static uint32_t out[STREAM_WORDS];
     bringing b = bringing_make(s.gpus[0], out);
     for (uint32_t round = 1; round <= 10; round++) {
         rota_ticket ticket;
         test_gate_open(false);
-        for (uint32_t i = 0; i < WORDS; i++) from[i] = round;
+        stream_fill(&s.own, round);
         assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
         test_gates_running(1);
         const uint64_t began = rota_clock_ns();
-        assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+        assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
         assert_true(rota_clock_ns() - began < 500000000u);
-        copy_on_stream(&s, s.from);
+        stream_copy(&s.own);
         /* The device goes on with works that do not follow the stream. */
         const rota_ticket beside = bring(&b, s.gpus[0], round);
         assert_ok(rota_wait(beside, 0));
         assert_int_equal(out[0], round);
-        test_nap_ns(MOMENT_NS);
-        assert_int_equal(theirs(&s), round - 1);
+        test_nap_ns(STREAM_MOMENT_NS);
+        assert_int_equal(stream_word(&s.own), round - 1);
         assert_status(rota_poll(ticket), ROTA_BUSY);
         test_gate_open(true);
-        expect_theirs(&s, round);
+        stream_expect(&s.own, round);
         assert_ok(rota_wait(ticket, 0));
     }
     bringing_release(&b);
@@ -214,31 +155,31 @@ static void after_works_to_come(void **state) {
     (void)state;
     scene s;
     open_scene(&s);
-    uint32_t *from = (uint32_t *)(uintptr_t)s.from;
     rota_external_timeline *timeline;
     assert_ok(rota_external_timeline_create(s.runtime, "later", &timeline));
-    rota_buffer *x = test_words(s.cpu, "x", WORDS, 5), *y = test_words(s.gpus[0], "y", WORDS, 7);
-    rota_plan *copy = copying(s.gpus[0], x, y);
+    rota_buffer *x = test_words(s.cpu, "x", STREAM_WORDS, 5),
+                *y = test_words(s.gpus[0], "y", STREAM_WORDS, 7);
+    rota_plan *copy = test_plan_copy_node(s.gpus[0], y, x, STREAM_BYTES);
     rota_plan *increment = test_plan_1(s.cpu, "increment", &test_increment, x, ROTA_READWRITE);
     for (uint32_t round = 1; round <= 10; round++) {
         const rota_external_point point = {timeline, round};
         const bool is_held = round % 2;
         rota_ticket ticket;
-        for (uint32_t i = 0; i < WORDS; i++) from[i] = round;
+        stream_fill(&s.own, round);
         if (!is_held) cuda_stub_pause(true);
         if (!is_held) assert_ok(rota_submit_wait(copy, NULL, 0, &ticket));
         assert_ok(rota_submit_with(increment, &ROTA_SUBMIT_OPTIONS(.after = &point, .after_count = is_held),
                                    &ticket));
-        assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, MOMENT_NS));
-        copy_on_stream(&s, s.from);
-        test_nap_ns(MOMENT_NS);
+        assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, STREAM_MOMENT_NS));
+        stream_copy(&s.own);
+        test_nap_ns(STREAM_MOMENT_NS);
         assert_status(rota_poll(ticket), ROTA_BUSY);
-        assert_int_equal(theirs(&s), round - 1);
+        assert_int_equal(stream_word(&s.own), round - 1);
         if (!is_held) cuda_stub_pause(false);
         if (is_held) assert_ok(rota_external_timeline_signal(timeline, round));
-        expect_theirs(&s, round);
+        stream_expect(&s.own, round);
         assert_ok(rota_wait(ticket, 0));
-        test_expect_words(x, WORDS, is_held && round == 1 ? 6 : is_held ? 9 : 8);
+        test_expect_words(x, STREAM_WORDS, is_held && round == 1 ? 6 : is_held ? 9 : 8);
     }
     rota_external_timeline_release(timeline);
     rota_plan_release(increment);
@@ -255,15 +196,15 @@ static void beside_a_backlog(void **state) {
     enum { BACKLOG = 100 };
     scene s;
     open_scene(&s);
-    rota_buffer *x = test_words(s.cpu, "x", WORDS, 5), *a[2], *b[2];
+    rota_buffer *x = test_words(s.cpu, "x", STREAM_WORDS, 5), *a[2], *b[2];
     rota_plan *gate = test_plan_1(s.cpu, "gate", &test_gate, x, ROTA_READWRITE), *copies[2];
     rota_plan *copy[2];
     rota_ticket ticket, last[2];
     for (uint32_t g = 0; g < 2; g++) {
-        a[g] = test_words(s.gpus[g], "a", WORDS, 1);
-        b[g] = test_words(s.gpus[g], "b", WORDS, 2);
-        copies[g] = copying(s.gpus[g], a[g], b[g]);
-        copy[g] = copying(s.gpus[g], x, b[g]);
+        a[g] = test_words(s.gpus[g], "a", STREAM_WORDS, 1);
+        b[g] = test_words(s.gpus[g], "b", STREAM_WORDS, 2);
+        copies[g] = test_plan_copy_node(s.gpus[g], b[g], a[g], STREAM_BYTES);
+        copy[g] = test_plan_copy_node(s.gpus[g], b[g], x, STREAM_BYTES);
         assert_ok(rota_submit_wait(copies[g], NULL, 0, &last[g]));
         assert_ok(rota_wait(last[g], 0));
     }
@@ -276,14 +217,14 @@ static void beside_a_backlog(void **state) {
     assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
     test_gates_running(1);
     const uint64_t began = rota_clock_ns();
-    assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+    assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
     assert_true(rota_clock_ns() - began < 500000000u);
     assert_status(rota_poll(ticket), ROTA_BUSY);
     test_gate_open(true);
     assert_ok(rota_wait(ticket, 0));
     assert_ok(rota_submit_wait(copy[1], NULL, 0, &ticket));
     cuda_stub_pause(false);
-    assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+    assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
     for (uint32_t g = 0; g < 2; g++) {
         assert_ok(rota_wait(last[g], 0));
         rota_plan_release(copies[g]);
@@ -301,28 +242,25 @@ static void after_a_loss(void **state) {
     (void)state;
     scene s;
     open_scene(&s);
-    uint32_t *from = (uint32_t *)(uintptr_t)s.from;
-    static uint32_t out[WORDS];
+    static uint32_t out[STREAM_WORDS];
     bringing b = bringing_make(s.gpus[1], out);
-    for (uint32_t i = 0; i < WORDS; i++) from[i] = 9;
+    stream_fill(&s.own, 9);
     assert_ok(rota_wait(bring(&b, s.gpus[1], 1), 0));
     cuda_stub_pause(true);
     const rota_ticket ticket = bring(&b, s.gpus[1], 2);
-    assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
-    copy_on_stream(&s, s.from);
+    assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
+    stream_copy(&s.own);
     assert_status(rota_poll(ticket), ROTA_BUSY);
     cuda_stub_lose(1);
     rota_device_set_lost(s.gpus[1], "given up by the test");
     cuda_stub_pause(false);
-    expect_theirs(&s, 9);
+    stream_expect(&s.own, 9);
     assert_status(rota_wait(ticket, 0), ROTA_DEVICE_LOST);
     bringing_release(&b);
-    s.is_short = true;
-    CUcontext before;
-    assert_int_equal(s.cu->CtxPopCurrent(&before), CUDA_SUCCESS);
+    stream_leave(&s.own);
     (void)rota_runtime_close(s.runtime, 0);
-    assert_int_equal(s.cu->CtxPushCurrent(s.context), CUDA_SUCCESS);
-    close_driver(&s);
+    stream_enter(&s.own);
+    stream_close(&s.own, false);
 }
 
 /* The runtime closes, and the ticket has not ended: the stream is not kept for it. */
@@ -330,23 +268,22 @@ static void after_close(void **state) {
     (void)state;
     scene s;
     open_scene(&s);
-    uint32_t *from = (uint32_t *)(uintptr_t)s.from;
-    rota_buffer *x = test_words(s.cpu, "x", WORDS, 5);
+    rota_buffer *x = test_words(s.cpu, "x", STREAM_WORDS, 5);
     rota_plan *gate = test_plan_1(s.cpu, "gate", &test_gate, x, ROTA_READWRITE);
     rota_ticket ticket;
     test_gate_open(false);
-    for (uint32_t i = 0; i < WORDS; i++) from[i] = 3;
+    stream_fill(&s.own, 3);
     assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
     test_gates_running(1);
-    assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
-    copy_on_stream(&s, s.from);
+    assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
+    stream_copy(&s.own);
     s.is_short = true;
     close_runtime(&s);
-    expect_theirs(&s, 3);
+    stream_expect(&s.own, 3);
     rota_plan_release(gate);
     rota_buffer_release(x);
     test_gate_open(true);
-    close_driver(&s);
+    stream_close(&s.own, false);
 }
 
 static _Atomic uint32_t may_log, logs;
@@ -363,30 +300,30 @@ static void stand(void *user, rota_log_level level, const char *text) {
 static void after_close_without_completer(void **state) {
     (void)state;
     static scene s; /* what is left is there for good */
-    open_scene_with(&s, &ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_NS, .log = {stand, NULL}));
-    uint32_t *from = (uint32_t *)(uintptr_t)s.from;
-    rota_buffer *x = test_words(s.cpu, "x", WORDS, 5);
-    rota_buffer *y = test_words(s.gpus[1], "y", WORDS, 5), *z = test_words(s.gpus[1], "z", WORDS, 5);
+    open_scene_with(&s, &ROTA_RUNTIME_OPTIONS(.timeout_ns = STREAM_PATIENCE_NS, .log = {stand, NULL}));
+    rota_buffer *x = test_words(s.cpu, "x", STREAM_WORDS, 5);
+    rota_buffer *y = test_words(s.gpus[1], "y", STREAM_WORDS, 5),
+                *z = test_words(s.gpus[1], "z", STREAM_WORDS, 5);
     rota_plan *gate = test_plan_1(s.cpu, "gate", &test_gate, x, ROTA_READWRITE);
-    rota_plan *beside = copying(s.gpus[1], y, z);
+    rota_plan *beside = test_plan_copy_node(s.gpus[1], z, y, STREAM_BYTES);
     rota_ticket ticket, other;
     const int full = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     const uint64_t most = UINT64_MAX - 1;
     assert_int_equal(write(full, &most, sizeof most), sizeof most);
     test_gate_open(false);
-    for (uint32_t i = 0; i < WORDS; i++) from[i] = 3;
+    stream_fill(&s.own, 3);
     assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
     test_gates_running(1);
-    assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
-    copy_on_stream(&s, s.from);
+    assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
+    stream_copy(&s.own);
     assert_ok(rota_submit_wait(beside, NULL, 0, &other));
     assert_ok(rota_ticket_eventfd(other, full));
-    const uint64_t until = rota_deadline_after(PATIENCE_NS);
+    const uint64_t until = rota_deadline_after(STREAM_PATIENCE_NS);
     while (!ra_load_acquire(&logs) && rota_clock_ns() < until) test_nap();
     assert_true(ra_load_acquire(&logs));
     s.is_short = true;
     close_runtime(&s);
-    expect_theirs(&s, 3);
+    stream_expect(&s.own, 3);
     ra_store_release(&may_log, 1);
     test_gate_open(true);
     (void)close(full);
@@ -404,28 +341,26 @@ static void looked_at_later(void **state) {
     (void)state;
     scene s;
     open_scene(&s);
-    uint32_t *from = (uint32_t *)(uintptr_t)s.from;
-    rota_buffer *x = test_words(s.cpu, "x", WORDS, 5);
+    rota_buffer *x = test_words(s.cpu, "x", STREAM_WORDS, 5);
     rota_plan *gate = test_plan_1(s.cpu, "gate", &test_gate, x, ROTA_READWRITE);
     ra_store_release(&may_go, 0);
-    cuda_stub_hold(s.stream, goes, NULL);
+    cuda_stub_hold(s.own.stream, goes, NULL);
     for (uint32_t round = 0; round < 10; round++) { /* none of the words serves twice meanwhile */
         rota_ticket ticket;
         test_gate_open(false);
         assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
-        assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+        assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
         test_gate_open(true);
         assert_ok(rota_wait(ticket, 0));
     }
-    for (uint32_t i = 0; i < WORDS; i++) from[i] = 4;
-    copy_on_stream(&s, s.from);
+    stream_fill(&s.own, 4);
+    stream_copy(&s.own);
     rota_plan_release(gate);
     rota_buffer_release(x);
     close_runtime(&s);
     ra_store_release(&may_go, 1);
-    expect_theirs(&s, 4);
-    s.is_short = true; /* a page is left in the context */
-    close_driver(&s);
+    stream_expect(&s.own, 4);
+    stream_close(&s.own, false); /* a page is left in the context */
 }
 
 /* What the drivers are not given is waited for on the host, and what streams can't wait for. */
@@ -436,7 +371,7 @@ static void on_the_host(void **state) {
     rota_external_timeline *timeline;
     assert_ok(rota_external_timeline_create(s.runtime, "never", &timeline));
     const rota_external_point point = {timeline, 1};
-    rota_buffer *x = test_words(s.cpu, "x", WORDS, 5);
+    rota_buffer *x = test_words(s.cpu, "x", STREAM_WORDS, 5);
     rota_plan *gate = test_plan_1(s.cpu, "gate", &test_gate, x, ROTA_READWRITE);
     rota_ticket held, ticket;
     /* A driver that fails in it: nobody is kept, and the next is as the first. */
@@ -446,22 +381,22 @@ static void on_the_host(void **state) {
         assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
         test_gates_running(1);
         cuda_stub_fail(calls[i], 0, CUDA_ERROR_OUT_OF_MEMORY);
-        assert_status(rota_stream_wait(s.gpus[0], s.stream, ticket, 0), ROTA_OUT_OF_MEMORY);
-        assert_int_equal(s.cu->StreamSynchronize(s.stream), CUDA_SUCCESS);
-        assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+        assert_status(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0), ROTA_OUT_OF_MEMORY);
+        assert_int_equal(s.own.cu->StreamSynchronize(s.own.stream), CUDA_SUCCESS);
+        assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
         test_gate_open(true);
-        assert_int_equal(s.cu->StreamSynchronize(s.stream), CUDA_SUCCESS);
+        assert_int_equal(s.own.cu->StreamSynchronize(s.own.stream), CUDA_SUCCESS);
         assert_ok(rota_wait(ticket, 0));
     }
-    rota_buffer *y = test_words(s.gpus[1], "y", WORDS, 7);
-    rota_plan *copy = copying(s.gpus[1], x, y);
+    rota_buffer *y = test_words(s.gpus[1], "y", STREAM_WORDS, 7);
+    rota_plan *copy = test_plan_copy_node(s.gpus[1], y, x, STREAM_BYTES);
     test_gate_open(true);
     assert_ok(rota_submit_with(copy, &ROTA_SUBMIT_OPTIONS(.after = &point, .after_count = 1), &held));
-    assert_status(rota_stream_wait(s.gpus[0], s.stream, held, MOMENT_NS), ROTA_TIMEOUT);
+    assert_status(rota_stream_wait(s.gpus[0], s.own.stream, held, STREAM_MOMENT_NS), ROTA_TIMEOUT);
     assert_ok(rota_submit_wait(gate, NULL, 0, &ticket)); /* comes after it, though on the CPU alone */
-    assert_status(rota_stream_wait(s.gpus[0], s.stream, ticket, MOMENT_NS), ROTA_TIMEOUT);
+    assert_status(rota_stream_wait(s.gpus[0], s.own.stream, ticket, STREAM_MOMENT_NS), ROTA_TIMEOUT);
     assert_ok(rota_external_timeline_signal(timeline, 1));
-    assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+    assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
     assert_ok(rota_wait(ticket, 0));
     assert_ok(rota_wait(held, 0));
     rota_plan_release(copy);
@@ -469,9 +404,9 @@ static void on_the_host(void **state) {
     cuda_stub_lack(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
     test_gate_open(false);
     assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
-    assert_status(rota_stream_wait(s.gpus[0], s.stream, ticket, MOMENT_NS), ROTA_TIMEOUT);
+    assert_status(rota_stream_wait(s.gpus[0], s.own.stream, ticket, STREAM_MOMENT_NS), ROTA_TIMEOUT);
     test_gate_open(true);
-    assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
+    assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
     assert_ok(rota_poll(ticket));
     cuda_stub_lack(0);
     rota_external_timeline_release(timeline);
@@ -485,16 +420,16 @@ static void follows(void **state) {
     (void)state;
     scene s;
     open_scene(&s);
-    bringing b = bringing_make(s.gpus[0], (void *)(uintptr_t)s.from);
+    bringing b = bringing_make(s.gpus[0], (void *)(uintptr_t)s.own.from);
     rota_ticket ticket;
     for (uint32_t round = 1; round <= 100; round++) {
         ticket = bring(&b, s.gpus[0], round);
-        assert_ok(rota_stream_wait(s.gpus[0], s.stream, ticket, 0));
-        copy_on_stream(&s, s.from);
-        assert_ok(rota_stream_follow(s.gpus[0], s.stream));
+        assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
+        stream_copy(&s.own);
+        assert_ok(rota_stream_follow(s.gpus[0], s.own.stream));
     }
     assert_ok(rota_wait(ticket, 0));
-    expect_theirs(&s, 100);
+    stream_expect(&s.own, 100);
     bringing_release(&b);
     close_scene(&s);
 }
@@ -511,14 +446,14 @@ static void *wait_often(void *user) {
     thread_of *own = user;
     scene *s = own->s;
     rota_device *device = own->index == 2 ? s->cpu : s->gpus[own->index];
-    uint32_t out[WORDS];
+    uint32_t out[STREAM_WORDS];
     bringing b = bringing_make(device, out);
     for (uint32_t round = 0; round < 100; round++) {
         const rota_ticket ticket = bring(&b, device, round);
         assert_ok(rota_stream_wait(s->gpus[0], own->stream, ticket, 0));
         if (round % 10 == 9) assert_ok(rota_wait(ticket, 0));
     }
-    test_expect_words(b.x, WORDS, 99);
+    test_expect_words(b.x, STREAM_WORDS, 99);
     bringing_release(&b);
     return NULL;
 }
@@ -531,13 +466,13 @@ static void at_once(void **state) {
     thread_of threads[THREADS];
     for (uint32_t i = 0; i < THREADS; i++) {
         threads[i] = (thread_of){.s = &s, .index = i};
-        assert_int_equal(s.cu->StreamCreate(&threads[i].stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+        assert_int_equal(s.own.cu->StreamCreate(&threads[i].stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
         assert_int_equal(pthread_create(&threads[i].thread, NULL, wait_often, &threads[i]), 0);
     }
     for (uint32_t i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i].thread, NULL), 0);
-        assert_int_equal(s.cu->StreamSynchronize(threads[i].stream), CUDA_SUCCESS);
-        assert_int_equal(s.cu->StreamDestroy(threads[i].stream), CUDA_SUCCESS);
+        assert_int_equal(s.own.cu->StreamSynchronize(threads[i].stream), CUDA_SUCCESS);
+        assert_int_equal(s.own.cu->StreamDestroy(threads[i].stream), CUDA_SUCCESS);
     }
     close_scene(&s);
 }

@@ -3,29 +3,21 @@
 #include "tests/kit/runtime_support.h"
 
 #include <pthread.h>
-#include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "exec/cuda/cuda_device.h"
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/loss.h"
-#include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kit/nap.h"
+#include "tests/sched/runtime/stream_kit.h"
 
 #ifdef ROTA_HAVE_CUDA
-enum { WORDS = 256, BYTES = 4 * WORDS };
-#define PATIENCE_NS 20000000000u
-#define MOMENT_NS 20000000u
-
-/* Memory and a stream of the application's on the first device, and a plan that copies the one to rota's. */
+/* A stream of the application's on the first device, and a plan that copies that one's memory to rota's. */
 typedef struct scene {
-    const rota_cuda_api *cu;
+    application_stream own;
     rota_runtime *runtime;
     rota_device *device;
-    CUcontext contexts[2];
-    CUstream stream;
-    CUdeviceptr theirs, from; /* what is put into theirs */
     rota_buffer *source, *copy;
     rota_plan *plan;
     rota_external_timeline *timeline;
@@ -34,85 +26,47 @@ typedef struct scene {
 static void open_scene(scene *s) {
     *s = (scene){0};
     cuda_stub_start(5, 2);
-    s->cu = cuda_stub_api();
-    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_NS), &s->runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = STREAM_PATIENCE_NS), &s->runtime));
     assert_ok(rota_device_open(s->runtime, "cuda:0", &s->device));
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(s->cu->DevicePrimaryCtxRetain(&s->contexts[i], i), CUDA_SUCCESS);
-    assert_int_equal(s->cu->CtxPushCurrent(s->contexts[0]), CUDA_SUCCESS);
-    assert_int_equal(s->cu->MemAlloc(&s->theirs, BYTES), CUDA_SUCCESS);
-    assert_int_equal(s->cu->MemAlloc(&s->from, BYTES), CUDA_SUCCESS);
-    assert_int_equal(s->cu->StreamCreate(&s->stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    memset((void *)(uintptr_t)s->theirs, 0, BYTES); /* the stand-in's memory is the host's */
-    assert_ok(
-        rota_buffer_adopt(s->device,
-                          &ROTA_ADOPT_OPTIONS(.name = "theirs", .kind = ROTA_MEMORY_DEVICE,
-                                              .memory = (void *)(uintptr_t)s->theirs, .size_bytes = BYTES),
-                          &s->source));
-    s->copy = test_buffer(s->runtime, "copy", BYTES);
-    rota_graph *graph;
-    rota_recorder *recorder;
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_record_copy(recorder, s->copy, 0, s->source, 0, BYTES, NULL));
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(s->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &s->device, .device_count = 1),
-                           &s->plan));
-    rota_graph_release(graph);
+    stream_open(&s->own);
+    assert_ok(rota_buffer_adopt(s->device,
+                                &ROTA_ADOPT_OPTIONS(.name = "theirs", .kind = ROTA_MEMORY_DEVICE,
+                                                    .memory = (void *)(uintptr_t)s->own.theirs,
+                                                    .size_bytes = STREAM_BYTES),
+                                &s->source));
+    s->copy = test_buffer(s->runtime, "copy", STREAM_BYTES);
+    s->plan = test_plan_copy_node(s->device, s->source, s->copy, STREAM_BYTES);
     assert_ok(rota_external_timeline_create(s->runtime, "stream", &s->timeline));
 }
 
-static void drop_ours(scene *s) {
-    CUcontext before; /* in nobody's context: the stand-in would take that for rota's */
-    assert_int_equal(s->cu->CtxPopCurrent(&before), CUDA_SUCCESS);
+static void release_ours(scene *s) {
     rota_plan_release(s->plan);
     rota_buffer_release(s->source);
     rota_buffer_release(s->copy);
     rota_external_timeline_release(s->timeline);
-    assert_ok(rota_runtime_close(s->runtime, 0));
-    assert_int_equal(s->cu->CtxPushCurrent(s->contexts[0]), CUDA_SUCCESS);
 }
 
-static void close_scene(scene *s) {
-    CUcontext before;
-    assert_int_equal(s->cu->StreamSynchronize(s->stream), CUDA_SUCCESS);
-    assert_int_equal(s->cu->StreamDestroy(s->stream), CUDA_SUCCESS);
-    assert_int_equal(s->cu->MemFree(s->theirs), CUDA_SUCCESS);
-    assert_int_equal(s->cu->MemFree(s->from), CUDA_SUCCESS);
-    assert_int_equal(s->cu->CtxPopCurrent(&before), CUDA_SUCCESS);
-    for (int i = 0; i < 2; i++) assert_int_equal(s->cu->DevicePrimaryCtxRelease(i), CUDA_SUCCESS);
-    char text[256];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
-    cuda_stub_stop();
+static void drop_ours(scene *s) {
+    stream_leave(&s->own);
+    release_ours(s);
+    assert_ok(rota_runtime_close(s->runtime, 0));
+    stream_enter(&s->own);
 }
 
 /* Where the context has failed. */
 static void close_failed(scene *s) {
-    CUcontext before;
-    assert_int_equal(s->cu->CtxPopCurrent(&before), CUDA_SUCCESS);
-    rota_plan_release(s->plan);
-    rota_buffer_release(s->source);
-    rota_buffer_release(s->copy);
-    rota_external_timeline_release(s->timeline);
+    stream_leave(&s->own);
+    release_ours(s);
     (void)rota_runtime_close(s->runtime, 0);
-    (void)s->cu->CtxPushCurrent(s->contexts[0]);
-    (void)s->cu->StreamDestroy(s->stream);
-    (void)s->cu->MemFree(s->theirs);
-    (void)s->cu->MemFree(s->from);
-    (void)s->cu->CtxPopCurrent(&before);
-    for (int i = 0; i < 2; i++) (void)s->cu->DevicePrimaryCtxRelease(i);
-    char text[256];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    cuda_stub_stop();
+    (void)s->own.cu->CtxPushCurrent(s->own.context);
+    stream_close_failed(&s->own);
 }
 
 /* The stream writes `value`, and then reaches the point. */
 static void write_on_stream(scene *s, uint32_t value, uint64_t point) {
-    uint32_t *words = (uint32_t *)(uintptr_t)s->from;
-    for (uint32_t i = 0; i < WORDS; i++) words[i] = value;
-    assert_int_equal(s->cu->MemcpyAsync(s->theirs, s->from, BYTES, s->stream), CUDA_SUCCESS);
-    assert_ok(rota_stream_signal(s->device, s->stream, s->timeline, point));
+    stream_fill(&s->own, value);
+    stream_copy(&s->own);
+    assert_ok(rota_stream_signal(s->device, s->own.stream, s->timeline, point));
 }
 
 static rota_ticket submit_after(scene *s, uint64_t value) {
@@ -130,14 +84,14 @@ static void after_a_stream(void **state) {
         cuda_stub_pause(true);
         write_on_stream(&s, 100 + round, round);
         const rota_ticket ticket = submit_after(&s, round);
-        if (round == 1) test_nap_ns(MOMENT_NS);
+        if (round == 1) test_nap_ns(STREAM_MOMENT_NS);
         assert_status(rota_poll(ticket), ROTA_BUSY);
         cuda_stub_pause(false);
         assert_ok(rota_wait(ticket, 0));
-        test_expect_words(s.copy, WORDS, 100 + round);
+        test_expect_words(s.copy, STREAM_WORDS, 100 + round);
     }
     drop_ours(&s);
-    close_scene(&s);
+    stream_close(&s.own, true);
 }
 
 /* The stream's copy of what a plan makes comes after that, and nobody waits for it meanwhile. */
@@ -145,29 +99,29 @@ static void before_a_stream(void **state) {
     (void)state;
     scene s;
     open_scene(&s);
-    uint32_t *theirs = (uint32_t *)(uintptr_t)s.theirs, *read = (uint32_t *)(uintptr_t)s.from;
+    uint32_t *theirs = (uint32_t *)(uintptr_t)s.own.theirs, *read = (uint32_t *)(uintptr_t)s.own.from;
     uint64_t copy;
     assert_ok(rota_buffer_prepare(s.copy, s.device));
     assert_ok(rota_buffer_address(s.copy, s.device, &copy));
     for (uint32_t round = 1; round <= 100; round++) { /* more than there are fences */
-        for (uint32_t i = 0; i < WORDS; i++) theirs[i] = round;
+        for (uint32_t i = 0; i < STREAM_WORDS; i++) theirs[i] = round;
         const bool is_paused = round % 10 == 1;
         if (is_paused) cuda_stub_pause(true);
         rota_ticket ticket;
         assert_ok(rota_submit(s.plan, NULL, &ticket));
-        assert_ok(rota_stream_wait(s.device, s.stream, ticket, 0));
-        assert_int_equal(s.cu->MemcpyAsync(s.from, copy, BYTES, s.stream), CUDA_SUCCESS);
+        assert_ok(rota_stream_wait(s.device, s.own.stream, ticket, 0));
+        assert_int_equal(s.own.cu->MemcpyAsync(s.own.from, copy, STREAM_BYTES, s.own.stream), CUDA_SUCCESS);
         if (is_paused) {
             assert_status(rota_poll(ticket), ROTA_BUSY);
             cuda_stub_pause(false);
         }
-        assert_int_equal(s.cu->StreamSynchronize(s.stream), CUDA_SUCCESS);
-        for (uint32_t i = 0; i < WORDS; i++) assert_int_equal(read[i], round);
+        assert_int_equal(s.own.cu->StreamSynchronize(s.own.stream), CUDA_SUCCESS);
+        for (uint32_t i = 0; i < STREAM_WORDS; i++) assert_int_equal(read[i], round);
         assert_ok(rota_wait(ticket, 0));
-        assert_ok(rota_stream_wait(s.device, s.stream, ticket, 0)); /* it is over */
+        assert_ok(rota_stream_wait(s.device, s.own.stream, ticket, 0)); /* it is over */
     }
     drop_ours(&s);
-    close_scene(&s);
+    stream_close(&s.own, true);
 }
 
 /* What the driver is not given is waited for, to its deadline. */
@@ -176,12 +130,12 @@ static void before_a_stream_at_last(void **state) {
     scene s;
     open_scene(&s);
     const rota_ticket held = submit_after(&s, 1);
-    assert_status(rota_stream_wait(s.device, s.stream, held, MOMENT_NS), ROTA_TIMEOUT);
+    assert_status(rota_stream_wait(s.device, s.own.stream, held, STREAM_MOMENT_NS), ROTA_TIMEOUT);
     assert_ok(rota_external_timeline_signal(s.timeline, 1));
-    assert_ok(rota_stream_wait(s.device, s.stream, held, 0));
+    assert_ok(rota_stream_wait(s.device, s.own.stream, held, 0));
     assert_ok(rota_wait(held, 0));
     drop_ours(&s);
-    close_scene(&s);
+    stream_close(&s.own, true);
 }
 
 /* Works come after what the device follows, on whatever queue, and the stream after them: nobody waits in between. */
@@ -190,22 +144,21 @@ static void follows_a_stream(void **state) {
     scene s;
     open_scene(&s);
     for (uint32_t round = 1; round <= 200; round++) { /* more than there are events */
-        uint32_t *words = (uint32_t *)(uintptr_t)s.from;
         cuda_stub_pause(true);
-        for (uint32_t i = 0; i < WORDS; i++) words[i] = round;
-        assert_int_equal(s.cu->MemcpyAsync(s.theirs, s.from, BYTES, s.stream), CUDA_SUCCESS);
-        assert_ok(rota_stream_follow(s.device, s.stream));
+        stream_fill(&s.own, round);
+        stream_copy(&s.own);
+        assert_ok(rota_stream_follow(s.device, s.own.stream));
         rota_ticket ticket;
         assert_ok(rota_submit(s.plan, NULL, &ticket));
         assert_ok(
-            rota_stream_wait(s.device, s.stream, ticket, 0)); /* the driver has it, and it waits there */
+            rota_stream_wait(s.device, s.own.stream, ticket, 0)); /* the driver has it, and it waits there */
         assert_status(rota_poll(ticket), ROTA_BUSY);
         cuda_stub_pause(false);
         assert_ok(rota_wait(ticket, 0));
-        test_expect_words(s.copy, WORDS, round);
+        test_expect_words(s.copy, STREAM_WORDS, round);
     }
     drop_ours(&s);
-    close_scene(&s);
+    stream_close(&s.own, true);
 }
 
 typedef struct follower {
@@ -215,7 +168,7 @@ typedef struct follower {
 
 static void *follow_once_more(void *user) {
     follower *f = user;
-    assert_ok(rota_stream_follow(f->s->device, f->s->stream));
+    assert_ok(rota_stream_follow(f->s->device, f->s->own.stream));
     ra_store_release(&f->is_done, 1);
     return NULL;
 }
@@ -228,13 +181,13 @@ static void follows_no_more_than_there_is_room_for(void **state) {
     open_scene(&s);
     cuda_stub_pause(true);
     for (uint32_t i = 0; i < ROOM; i++) {
-        assert_int_equal(s.cu->MemcpyAsync(s.theirs, s.from, BYTES, s.stream), CUDA_SUCCESS);
-        assert_ok(rota_stream_follow(s.device, s.stream));
+        stream_copy(&s.own);
+        assert_ok(rota_stream_follow(s.device, s.own.stream));
     }
     follower f = {.s = &s};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, follow_once_more, &f), 0);
-    test_nap_ns(MOMENT_NS);
+    test_nap_ns(STREAM_MOMENT_NS);
     assert_false(ra_load_acquire(&f.is_done));
     rota_ticket ticket;
     assert_ok(rota_submit(s.plan, NULL, &ticket));
@@ -243,7 +196,7 @@ static void follows_no_more_than_there_is_room_for(void **state) {
     assert_true(ra_load_acquire(&f.is_done));
     assert_ok(rota_wait(ticket, 0));
     drop_ours(&s);
-    close_scene(&s);
+    stream_close(&s.own, true);
 }
 
 static _Atomic uint32_t may_go;
@@ -262,7 +215,8 @@ static void *submit_many(void *user) {
     scene *s = user;
     rota_ticket ticket;
     for (uint32_t i = 0; i < SUBMITTED; i++) {
-        if (rota_submit_with(s->plan, &ROTA_SUBMIT_OPTIONS(.timeout_ns = PATIENCE_NS), &ticket) != ROTA_OK)
+        if (rota_submit_with(s->plan, &ROTA_SUBMIT_OPTIONS(.timeout_ns = STREAM_PATIENCE_NS), &ticket) !=
+            ROTA_OK)
             break;
         test_nap_ns(APART_NS);
     }
@@ -283,13 +237,13 @@ static void stands_as_long_as_a_stream_does(void **state) {
         if (hangs) {
             cuda_stub_pause(true);
             assert_ok(rota_submit(s.plan, NULL, &ticket));
-            assert_ok(rota_stream_wait(s.device, s.stream, ticket, 0));
+            assert_ok(rota_stream_wait(s.device, s.own.stream, ticket, 0));
         } else {
-            cuda_stub_hold(s.stream, goes, NULL);
+            cuda_stub_hold(s.own.stream, goes, NULL);
         }
-        assert_ok(rota_stream_follow(s.device, s.stream));
+        assert_ok(rota_stream_follow(s.device, s.own.stream));
         assert_int_equal(pthread_create(&thread, NULL, submit_many, &s), 0);
-        const uint64_t until = rota_deadline_after(hangs ? PATIENCE_NS : UINT64_C(6) * STALL_NS);
+        const uint64_t until = rota_deadline_after(hangs ? STREAM_PATIENCE_NS : UINT64_C(6) * STALL_NS);
         while (!rota_device_is_lost(s.device) && rota_clock_ns() < until) test_nap();
         assert_int_equal(rota_device_is_lost(s.device), hangs);
         ra_store_release(&may_go, 1);
@@ -302,7 +256,7 @@ static void stands_as_long_as_a_stream_does(void **state) {
         assert_ok(rota_submit(s.plan, NULL, &ticket));
         assert_ok(rota_wait(ticket, 0));
         drop_ours(&s);
-        close_scene(&s);
+        stream_close(&s.own, true);
     }
 }
 
@@ -315,17 +269,18 @@ static void after_close(void **state) {
     rota_external_timeline *timeline;
     assert_ok(rota_external_timeline_create(s.runtime, "later", &timeline));
     cuda_stub_pause(true);
-    assert_int_equal(s.cu->MemcpyAsync(s.theirs, s.from, BYTES, s.stream), CUDA_SUCCESS);
-    assert_ok(rota_stream_signal(s.device, s.stream, timeline, 3));
+    stream_copy(&s.own);
+    assert_ok(rota_stream_signal(s.device, s.own.stream, timeline, 3));
     drop_ours(&s);
     assert_ok(rota_external_timeline_value(timeline, &value));
     assert_int_equal(value, 0);
     cuda_stub_pause(false);
-    for (const uint64_t until = rota_deadline_after(PATIENCE_NS); value != 3 && rota_clock_ns() < until;)
+    for (const uint64_t until = rota_deadline_after(STREAM_PATIENCE_NS);
+         value != 3 && rota_clock_ns() < until;)
         assert_ok(rota_external_timeline_value(timeline, &value));
     assert_int_equal(value, 3);
     rota_external_timeline_release(timeline);
-    close_scene(&s);
+    stream_close(&s.own, true);
 }
 
 /* The context fails before the stream is there: the point is not reached, and nobody holds the timeline for it. */
@@ -338,20 +293,21 @@ static void after_a_fault(void **state) {
     assert_ok(rota_external_timeline_create(s.runtime, "never", &timeline));
     cuda_stub_pause(true);
     for (uint64_t point = 1; point <= 3; point++) {
-        assert_int_equal(s.cu->MemcpyAsync(s.theirs, s.from, BYTES, s.stream), CUDA_SUCCESS);
-        assert_ok(rota_stream_signal(s.device, s.stream, timeline, point));
+        stream_copy(&s.own);
+        assert_ok(rota_stream_signal(s.device, s.own.stream, timeline, point));
     }
     assert_int_equal(ra_load_acquire(&timeline->references), 4);
     cuda_stub_fail("MemcpyAsync", 0, CUDA_ERROR_ILLEGAL_ADDRESS);
-    assert_int_equal(s.cu->MemcpyAsync(s.theirs, s.from, BYTES, s.stream), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(s.own.cu->MemcpyAsync(s.own.theirs, s.own.from, STREAM_BYTES, s.own.stream),
+                     CUDA_ERROR_ILLEGAL_ADDRESS);
     cuda_stub_pause(false);
-    for (const uint64_t until = rota_deadline_after(PATIENCE_NS);
+    for (const uint64_t until = rota_deadline_after(STREAM_PATIENCE_NS);
          ra_load_acquire(&timeline->references) != 1 && rota_clock_ns() < until;)
         test_nap();
     assert_int_equal(ra_load_acquire(&timeline->references), 1);
     assert_ok(rota_external_timeline_value(timeline, &value));
     assert_int_equal(value, 0);
-    assert_status(rota_stream_signal(s.device, s.stream, timeline, 4), ROTA_DEVICE_LOST);
+    assert_status(rota_stream_signal(s.device, s.own.stream, timeline, 4), ROTA_DEVICE_LOST);
     rota_external_timeline_release(timeline);
     close_failed(&s);
 }
@@ -362,7 +318,7 @@ static void of_a_destroyed_context(void **state) {
     scene s;
     open_scene(&s);
     cuda_stub_fail("StreamGetCtx", 0, CUDA_ERROR_CONTEXT_IS_DESTROYED);
-    assert_status(rota_stream_signal(s.device, s.stream, s.timeline, 1), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_stream_signal(s.device, s.own.stream, s.timeline, 1), ROTA_INVALID_ARGUMENT);
     expect_said("of a context that was destroyed");
     close_failed(&s); /* as the stand-in takes that for one of its own */
 }
@@ -371,14 +327,15 @@ static void refused(void **state) {
     (void)state;
     scene s;
     open_scene(&s);
-    CUcontext before;
+    CUcontext others, before;
     CUstream other;
     CUgraph graph;
     rota_device *cpu;
     uint64_t value;
     assert_status(rota_stream_signal(s.device, NULL, s.timeline, 1), ROTA_INVALID_ARGUMENT);
-    assert_int_equal(s.cu->CtxPushCurrent(s.contexts[1]), CUDA_SUCCESS);
-    assert_int_equal(s.cu->StreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    assert_int_equal(s.own.cu->DevicePrimaryCtxRetain(&others, 1), CUDA_SUCCESS);
+    assert_int_equal(s.own.cu->CtxPushCurrent(others), CUDA_SUCCESS);
+    assert_int_equal(s.own.cu->StreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     assert_status(rota_stream_signal(s.device, other, s.timeline, 1), ROTA_INVALID_ARGUMENT);
     expect_said("is of another context");
     rota_ticket ticket;
@@ -387,41 +344,43 @@ static void refused(void **state) {
     assert_status(rota_stream_wait(s.device, other, ticket, 0), ROTA_INVALID_ARGUMENT);
     expect_said("is of another context");
     assert_status(rota_stream_wait(s.device, NULL, ticket, 0), ROTA_INVALID_ARGUMENT);
-    assert_status(rota_stream_wait(s.device, s.stream, (rota_ticket){0}, 0), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_stream_wait(s.device, s.own.stream, (rota_ticket){0}, 0), ROTA_INVALID_ARGUMENT);
     cuda_stub_pause(false);
     assert_ok(rota_wait(ticket, 0));
-    assert_int_equal(s.cu->StreamDestroy(other), CUDA_SUCCESS);
-    assert_int_equal(s.cu->CtxPopCurrent(&before), CUDA_SUCCESS);
-    assert_int_equal(s.cu->StreamBeginCapture(s.stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
-    assert_status(rota_stream_signal(s.device, s.stream, s.timeline, 1), ROTA_WRONG_STATE);
+    assert_int_equal(s.own.cu->StreamDestroy(other), CUDA_SUCCESS);
+    assert_int_equal(s.own.cu->CtxPopCurrent(&before), CUDA_SUCCESS);
+    assert_int_equal(s.own.cu->DevicePrimaryCtxRelease(1), CUDA_SUCCESS);
+    assert_int_equal(s.own.cu->StreamBeginCapture(s.own.stream, CU_STREAM_CAPTURE_MODE_RELAXED),
+                     CUDA_SUCCESS);
+    assert_status(rota_stream_signal(s.device, s.own.stream, s.timeline, 1), ROTA_WRONG_STATE);
     expect_said("is being captured");
-    assert_status(rota_stream_follow(s.device, s.stream), ROTA_WRONG_STATE);
+    assert_status(rota_stream_follow(s.device, s.own.stream), ROTA_WRONG_STATE);
     expect_said("is being captured");
-    assert_int_equal(s.cu->StreamEndCapture(s.stream, &graph), CUDA_SUCCESS);
-    assert_int_equal(s.cu->GraphDestroy(graph), CUDA_SUCCESS);
+    assert_int_equal(s.own.cu->StreamEndCapture(s.own.stream, &graph), CUDA_SUCCESS);
+    assert_int_equal(s.own.cu->GraphDestroy(graph), CUDA_SUCCESS);
     cuda_stub_fail("StreamAddCallback", 0, CUDA_ERROR_OUT_OF_MEMORY);
-    assert_status(rota_stream_signal(s.device, s.stream, s.timeline, 1), ROTA_OUT_OF_MEMORY);
+    assert_status(rota_stream_signal(s.device, s.own.stream, s.timeline, 1), ROTA_OUT_OF_MEMORY);
     assert_ok(rota_device_open(s.runtime, "cpu", &cpu));
-    assert_status(rota_stream_signal(cpu, s.stream, s.timeline, 1), ROTA_UNSUPPORTED);
+    assert_status(rota_stream_signal(cpu, s.own.stream, s.timeline, 1), ROTA_UNSUPPORTED);
     expect_said("device 'cpu' has no streams");
-    assert_status(rota_stream_follow(cpu, s.stream), ROTA_UNSUPPORTED);
+    assert_status(rota_stream_follow(cpu, s.own.stream), ROTA_UNSUPPORTED);
     expect_said("device 'cpu' has no streams");
     assert_status(rota_stream_follow(s.device, NULL), ROTA_INVALID_ARGUMENT);
     cuda_stub_fail("EventRecord", 0, CUDA_ERROR_OUT_OF_MEMORY);
-    assert_status(rota_stream_follow(s.device, s.stream), ROTA_OUT_OF_MEMORY);
-    assert_status(rota_stream_wait(cpu, s.stream, ticket, 0), ROTA_UNSUPPORTED);
+    assert_status(rota_stream_follow(s.device, s.own.stream), ROTA_OUT_OF_MEMORY);
+    assert_status(rota_stream_wait(cpu, s.own.stream, ticket, 0), ROTA_UNSUPPORTED);
     rota_runtime *runtime;
     rota_external_timeline *theirs;
     assert_ok(rota_runtime_open(NULL, &runtime));
     assert_ok(rota_external_timeline_create(runtime, NULL, &theirs));
-    assert_status(rota_stream_signal(s.device, s.stream, theirs, 1), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_stream_signal(s.device, s.own.stream, theirs, 1), ROTA_INVALID_ARGUMENT);
     expect_said("of another runtime");
     rota_external_timeline_release(theirs);
     assert_ok(rota_runtime_close(runtime, 0));
     assert_ok(rota_external_timeline_value(s.timeline, &value));
     assert_int_equal(value, 0);
     drop_ours(&s);
-    close_scene(&s);
+    stream_close(&s.own, true);
 }
 #endif
 

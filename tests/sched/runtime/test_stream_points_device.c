@@ -46,15 +46,7 @@ static bool open_scene(scene *s) {
                                               .memory = (void *)(uintptr_t)s->theirs, .size_bytes = BYTES),
                           &s->source));
     s->copy = test_buffer(s->own.runtime, "copy", BYTES);
-    rota_graph *graph;
-    rota_recorder *recorder;
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_record_copy(recorder, s->copy, 0, s->source, 0, BYTES, NULL));
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(s->own.runtime, graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &s->own.device, .device_count = 1), &s->plan));
-    rota_graph_release(graph);
+    s->plan = test_plan_copy_node(s->own.device, s->source, s->copy, BYTES);
     assert_ok(rota_external_timeline_create(s->own.runtime, "stream", &s->timeline));
     return true;
 }
