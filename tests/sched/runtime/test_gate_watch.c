@@ -33,142 +33,111 @@ static rota_plan *on_queue(rota_device *device, uint32_t queue, const rota_kerne
     return plan;
 }
 
-/* A kernel on `stuck` does not end; the other device waits for it on the GPU, and a second queue of `stuck` for that
- * one (`back`). `spin_ns`: how long threads look for work. */
-static void stuck_one(uint32_t stuck, bool back, uint64_t spin_ns) {
-    adversary_options options = {.seed = 5, .shares_memory = true, .timelines = true};
+/* Two devices that wait for each other on the GPU, of which `one` is stuck in `gate` while `next` waits for that on
+ * `two`; and `last`, which comes after both. */
+typedef struct scene {
+    adversary_options options; /* the runtime reads them as it opens devices */
     rota_runtime *runtime;
+    rota_device *one, *two, *third;
+    rota_buffer *y, *z;
+    rota_plan *gate, *next, *last;
+} scene;
+
+/* `has_third`: `last` is on a third device, which is no GPU's of theirs, else on another queue of `one`. */
+static void open_scene(scene *s, uint32_t stuck, bool has_third, uint64_t spin_ns) {
     rota_device *devices[2];
+    *s = (scene){.options = {.seed = 5, .shares_memory = true, .timelines = true}};
     assert_ok(adversary_runtime_open(
-        &options,
+        &s->options,
         &ROTA_RUNTIME_OPTIONS(.timeout_ns = TIMEOUT_NS, .queues_per_device = QUEUES, .spin_ns = spin_ns),
-        &runtime));
-    assert_ok(rota_device_open(runtime, "adversary", &devices[0]));
-    assert_ok(rota_device_open(runtime, "adversary:1", &devices[1]));
-    rota_device *one = devices[stuck], *two = devices[1 - stuck];
-    assert_int_not_equal(ra_load_relaxed(&one->others.linked), 0);
-    rota_buffer *y = test_words(one, "y", WORDS, 5);
-    rota_plan *gate = on_queue(one, 0, &test_gate, y), *next = on_queue(two, 0, &test_increment, y),
-              *last = on_queue(one, 1, &test_increment, y);
-    test_expect_words(y, WORDS, 5);
-    rota_ticket ticket;
-    for (uint32_t round = 0; round < 2; round++) {
-        test_gate_open(false);
-        assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
-        test_gates_running(1);
-        assert_ok(rota_submit_wait(next, NULL, 0, &ticket));
-        if (back) assert_ok(rota_submit_wait(last, NULL, 0, &ticket));
-        test_sequenced(ticket);
-        if (round == 1) break;
-        test_gate_open(true);
-        assert_ok(rota_wait(ticket, SOON_NS));
+        &s->runtime));
+    assert_ok(rota_device_open(s->runtime, "adversary", &devices[0]));
+    assert_ok(rota_device_open(s->runtime, "adversary:1", &devices[1]));
+    if (has_third) {
+        s->options.shares_memory = s->options.timelines = false;
+        assert_ok(rota_device_open(s->runtime, "adversary:2", &s->third));
     }
-    for (uint32_t i = 0; i < 2000 && !rota_device_is_lost(one); i++) test_nap_ms(1);
-    test_nap_ms(300);
-    const bool one_is = rota_device_is_lost(one), two_is = rota_device_is_lost(two);
-    test_gate_open(true);
-    (void)rota_wait(ticket, SOON_NS);
-    rota_plan_release(gate);
-    rota_plan_release(next);
-    rota_plan_release(last);
-    rota_buffer_release(y);
-    (void)rota_runtime_close(runtime, SOON_NS);
-    assert_true(one_is);
-    assert_false(two_is);
+    s->one = devices[stuck], s->two = devices[1 - stuck];
+    assert_int_not_equal(ra_load_relaxed(&s->one->others.linked), 0);
+    s->y = test_words(s->one, "y", WORDS, 5);
+    s->gate = on_queue(s->one, 0, &test_gate, s->y);
+    s->next = on_queue(s->two, 0, &test_increment, s->y);
+    test_expect_words(s->y, WORDS, 5);
+    if (has_third) {
+        s->z = test_words(s->third, "z", WORDS, 0);
+        test_node copy = {
+            &test_copy, "copy", {{s->y, 0, ROTA_WHOLE, ROTA_READ}, {s->z, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
+        s->last = test_plan(s->third, "last", &copy, 1);
+        test_expect_words(s->z, WORDS, 0);
+    } else {
+        s->last = on_queue(s->one, 1, &test_increment, s->y);
+    }
 }
 
-/* A third device, which is no GPU's of theirs, waits for the one that waits for the other. */
-static void third_waits(uint32_t stuck) {
-    adversary_options options = {.seed = 5, .shares_memory = true, .timelines = true};
-    rota_runtime *runtime;
-    rota_device *devices[2], *third;
-    assert_ok(adversary_runtime_open(
-        &options, &ROTA_RUNTIME_OPTIONS(.timeout_ns = TIMEOUT_NS, .queues_per_device = QUEUES), &runtime));
-    assert_ok(rota_device_open(runtime, "adversary", &devices[0]));
-    assert_ok(rota_device_open(runtime, "adversary:1", &devices[1]));
-    options.shares_memory = options.timelines = false;
-    assert_ok(rota_device_open(runtime, "adversary:2", &third));
-    rota_device *one = devices[stuck], *two = devices[1 - stuck];
-    assert_int_not_equal(ra_load_relaxed(&one->others.linked), 0);
-    rota_buffer *y = test_words(one, "y", WORDS, 5), *z = test_words(third, "z", WORDS, 0);
-    test_node copy = {&test_copy, "copy", {{y, 0, ROTA_WHOLE, ROTA_READ}, {z, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-    rota_plan *gate = on_queue(one, 0, &test_gate, y), *next = on_queue(two, 0, &test_increment, y),
-              *last = test_plan(third, "last", &copy, 1);
-    test_expect_words(y, WORDS, 5);
-    test_expect_words(z, WORDS, 0);
-    rota_ticket ticket;
-    for (uint32_t round = 0; round < 2; round++) {
-        test_gate_open(false);
-        assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
-        test_gates_running(1);
-        assert_ok(rota_submit_wait(next, NULL, 0, &ticket));
-        if (round == 1) assert_ok(rota_submit_wait(last, NULL, 0, &ticket));
-        test_sequenced(ticket);
-        if (round == 1) break;
-        test_gate_open(true);
-        assert_ok(rota_wait(ticket, SOON_NS));
-    }
-    for (uint32_t i = 0; i < 2000 && !rota_device_is_lost(one); i++) test_nap_ms(1);
-    test_nap_ms(300);
-    const bool one_is = rota_device_is_lost(one), two_is = rota_device_is_lost(two);
+static void close_scene(scene *s) {
+    rota_plan *plans[] = {s->gate, s->next, s->last};
+    for (uint32_t i = 0; i < 3; i++) rota_plan_release(plans[i]);
+    rota_buffer_release(s->y);
+    if (s->z) rota_buffer_release(s->z);
+    (void)rota_runtime_close(s->runtime, SOON_NS);
+}
+
+/* Submits `gate`, which runs then, and what waits for it. */
+static void submit(const scene *s, bool with_last, rota_ticket out_tickets[3]) {
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(s->gate, NULL, 0, &out_tickets[0]));
+    test_gates_running(1);
+    assert_ok(rota_submit_wait(s->next, NULL, 0, &out_tickets[1]));
+    if (with_last) assert_ok(rota_submit_wait(s->last, NULL, 0, &out_tickets[2]));
+    test_sequenced(out_tickets[1 + with_last]);
+}
+
+typedef enum comes_last { NOBODY, ITS_OTHER_QUEUE, A_THIRD } comes_last;
+
+/* A first time, in which all goes well, and a second, in which the gate stays shut. `last` is submitted each time, but
+ * a third device's the second time alone. `spin_ns`: how long threads look for work. */
+static void stuck_one(uint32_t stuck, comes_last comes, uint64_t spin_ns) {
+    scene s;
+    rota_ticket tickets[3];
+    open_scene(&s, stuck, comes == A_THIRD, spin_ns);
+    const bool at_first = comes == ITS_OTHER_QUEUE, with_last = comes != NOBODY;
+    submit(&s, at_first, tickets);
     test_gate_open(true);
-    (void)rota_wait(ticket, SOON_NS);
-    rota_plan_release(gate);
-    rota_plan_release(next);
-    rota_plan_release(last);
-    rota_buffer_release(y);
-    rota_buffer_release(z);
-    (void)rota_runtime_close(runtime, SOON_NS);
+    assert_ok(rota_wait(tickets[1 + at_first], SOON_NS));
+    submit(&s, with_last, tickets);
+    for (uint32_t i = 0; i < 2000 && !rota_device_is_lost(s.one); i++) test_nap_ms(1);
+    test_nap_ms(300);
+    const bool one_is = rota_device_is_lost(s.one), two_is = rota_device_is_lost(s.two);
+    test_gate_open(true);
+    (void)rota_wait(tickets[1 + with_last], SOON_NS);
+    close_scene(&s);
     assert_true(one_is);
     assert_false(two_is);
 }
 
 /* The device that waits on the GPU is lost, and so waits in vain: the other one is not given up for its sake, whose
- * kernel is a long one. `third`: a device that is well waits for what the lost one's work was to come after. */
-static void awaited_by_lost(bool third) {
-    adversary_options options = {.seed = 5, .shares_memory = true, .timelines = true};
-    rota_runtime *runtime;
-    rota_device *devices[3];
-    assert_ok(adversary_runtime_open(
-        &options, &ROTA_RUNTIME_OPTIONS(.timeout_ns = TIMEOUT_NS, .queues_per_device = QUEUES), &runtime));
-    assert_ok(rota_device_open(runtime, "adversary", &devices[0]));
-    assert_ok(rota_device_open(runtime, "adversary:1", &devices[1]));
-    options.shares_memory = options.timelines = false;
-    assert_ok(rota_device_open(runtime, "adversary:2", &devices[2]));
-    rota_buffer *y = test_words(devices[0], "y", WORDS, 5), *z = test_words(devices[2], "z", WORDS, 0);
-    test_node copy = {&test_copy, "copy", {{y, 0, ROTA_WHOLE, ROTA_READ}, {z, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-    rota_plan *gate = on_queue(devices[0], 0, &test_gate, y),
-              *next = on_queue(devices[1], 0, &test_increment, y),
-              *last = test_plan(devices[2], "last", &copy, 1);
-    test_expect_words(y, WORDS, 5);
-    test_expect_words(z, WORDS, 0);
+ * kernel is a long one. `with_last`: a device that is well waits for what the lost one's work was to come after. */
+static void awaited_by_lost(bool with_last) {
+    scene s;
     rota_ticket tickets[3];
-    test_gate_open(false);
-    assert_ok(rota_submit_wait(gate, NULL, 0, &tickets[0]));
-    test_gates_running(1);
-    assert_ok(rota_submit_wait(next, NULL, 0, &tickets[1]));
-    if (third) assert_ok(rota_submit_wait(last, NULL, 0, &tickets[2]));
-    test_sequenced(tickets[1 + third]);
-    for (uint32_t i = 0; i < 100 && !ra_load_acquire(&devices[1]->gate.pending); i++) test_nap_ms(1);
-    const bool is_pending = ra_load_acquire(&devices[1]->gate.pending) != 0;
-    rota_device_set_lost(devices[1], "given up by the test");
-    for (uint32_t i = 0; i < (third ? 5000u : 1500u) && !rota_device_is_lost(devices[0]); i++) test_nap_ms(1);
-    const bool is_lost = rota_device_is_lost(devices[0]), third_is = rota_device_is_lost(devices[2]);
+    open_scene(&s, 0, true, 0);
+    submit(&s, with_last, tickets);
+    for (uint32_t i = 0; i < 100 && !ra_load_acquire(&s.two->gate.pending); i++) test_nap_ms(1);
+    const bool is_pending = ra_load_acquire(&s.two->gate.pending) != 0;
+    rota_device_set_lost(s.two, "given up by the test");
+    for (uint32_t i = 0; i < (with_last ? 5000u : 1500u) && !rota_device_is_lost(s.one); i++) test_nap_ms(1);
+    const bool is_lost = rota_device_is_lost(s.one), third_is = rota_device_is_lost(s.third);
     const rota_status waited = rota_wait(tickets[1], SOON_NS);
     /* Of a lost device's work while it is stuck: it may get there as soon as the gate is open, and then it did. */
-    rota_status first = third ? rota_wait(tickets[0], SOON_NS) : ROTA_BUSY;
+    rota_status first = with_last ? rota_wait(tickets[0], SOON_NS) : ROTA_BUSY;
     test_gate_open(true);
-    if (!third) first = rota_wait(tickets[0], SOON_NS);
-    rota_plan *plans[] = {gate, next, last};
-    for (uint32_t i = 0; i < 3; i++) rota_plan_release(plans[i]);
-    rota_buffer_release(y);
-    rota_buffer_release(z);
-    (void)rota_runtime_close(runtime, SOON_NS);
+    if (!with_last) first = rota_wait(tickets[0], SOON_NS);
+    close_scene(&s);
     assert_true(is_pending);
     assert_false(third_is);
-    assert_int_equal(is_lost, third);
+    assert_int_equal(is_lost, with_last);
     assert_int_equal(waited, ROTA_DEVICE_LOST);
-    assert_int_equal(first, third ? ROTA_DEVICE_LOST : ROTA_OK);
+    assert_int_equal(first, with_last ? ROTA_DEVICE_LOST : ROTA_OK);
 }
 
 static void a_lost_one_waits(void **state) {
@@ -182,28 +151,28 @@ static void a_lost_one_waits_and_a_third_for_it(void **state) {
 
 static void a_third_waits(void **state) {
     (void)state;
-    third_waits(0);
-    third_waits(1);
+    stuck_one(0, A_THIRD, 0);
+    stuck_one(1, A_THIRD, 0);
 }
 static void first_is_stuck(void **state) {
     (void)state;
-    stuck_one(0, false, 0);
+    stuck_one(0, NOBODY, 0);
 }
 static void second_is_stuck(void **state) {
     (void)state;
-    stuck_one(1, false, 0);
+    stuck_one(1, NOBODY, 0);
 }
 static void one_is_stuck_and_threads_look_for_long(void **state) {
     (void)state;
-    stuck_one(0, false, 100000000000u);
+    stuck_one(0, NOBODY, 100000000000u);
 }
 static void first_is_stuck_and_waits(void **state) {
     (void)state;
-    stuck_one(0, true, 0);
+    stuck_one(0, ITS_OTHER_QUEUE, 0);
 }
 static void second_is_stuck_and_waits(void **state) {
     (void)state;
-    stuck_one(1, true, 0);
+    stuck_one(1, ITS_OTHER_QUEUE, 0);
 }
 
 int main(void) {
