@@ -14,6 +14,7 @@
 #include "exec/nccl/nccl.h"
 #include "exec/smoke_kernel.h"
 #include "tests/ranks/device_cases.h"
+#include "tests/ranks/nccl_pins.h"
 #include "tests/ranks/nccl_ranks.h"
 
 enum { WORDS = 64 };
@@ -70,29 +71,19 @@ static void cases_of_gpus_out_of_reach(void **state) {
 /* Without one algorithm and one protocol in the environment it does not open, and says what is missing. */
 static void deterministic(void **state) {
     (void)state;
-    static const struct {
-        const char *algorithm, *protocol, *said; /* NULL: it opens */
-    } rows[] = {{NULL, NULL, "NCCL_ALGO is not set"},
-                {"Ring,Tree", "Simple", "NCCL_ALGO is 'Ring,Tree'"},
-                {"Ring", NULL, "NCCL_PROTO is not set"},
-                {"Ring", "^LL", "NCCL_PROTO is '^LL'"},
-                {"NVLS", "Simple", "NCCL_ALGO is 'NVLS'"},
-                {"ring", "Simple", NULL},
-                {"Tree", "LL128", NULL}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (uint32_t i = 0; i < NCCL_PINS; i++) {
+        const char *said = nccl_pins[i].said;
         fixture f;
-        if (rows[i].algorithm) (void)setenv("NCCL_ALGO", rows[i].algorithm, 1);
-        if (rows[i].protocol) (void)setenv("NCCL_PROTO", rows[i].protocol, 1);
+        nccl_pin_set(&nccl_pins[i]);
         open_devices(&f, 2, false);
         f.deterministic = true;
-        assert_status(open_ranks(&f), rows[i].said ? ROTA_UNSUPPORTED : ROTA_OK);
-        if (rows[i].said) {
+        assert_status(open_ranks(&f), said ? ROTA_UNSUPPORTED : ROTA_OK);
+        if (said) {
             expect_said("can't have collectives on its device: deterministic sums by NCCL need");
-            expect_said(rows[i].said);
+            expect_said(said);
         }
         close_all(&f); /* those that are not there are NULL */
-        (void)unsetenv("NCCL_ALGO");
-        (void)unsetenv("NCCL_PROTO");
+        nccl_pin_unset();
     }
 }
 

@@ -8,6 +8,7 @@
 #include "exec/nccl/nccl_api.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/support.h"
+#include "tests/ranks/nccl_pins.h"
 #include "tests/ranks/rank_cases.h"
 
 enum { RANKS_MOST = 3 };
@@ -116,6 +117,40 @@ static void end_pair(pair *p) {
             assert_ok(rota_communicator_close(p->of[c][r], 0));
         }
     close_runtimes(2);
+}
+
+/* Of two ranks: one communicator, two tensors and a plan of each. */
+typedef struct world {
+    rota_communicator *of[2];
+    rota_tensor x[2], y[2];
+    rota_plan *plans[2];
+    rota_ticket tickets[2];
+} world;
+
+static void open_world(world *w) {
+    *w = (world){0};
+    open_runtimes(2);
+    open_named(2, "world", false, w->of);
+    for (uint32_t r = 0; r < 2; r++) {
+        w->x[r] = tensor_of(r, 7);
+        w->y[r] = tensor_of(r, 7);
+    }
+}
+
+static void close_world(world *w) {
+    for (uint32_t r = 0; r < 2; r++) {
+        rota_plan_release(w->plans[r]);
+        rota_buffer_release(w->x[r].buffer);
+        rota_buffer_release(w->y[r].buffer);
+        assert_ok(rota_communicator_close(w->of[r], 0));
+    }
+    close_runtimes(2);
+}
+
+/* The rank's plan of what was recorded, submitted. */
+static void submit_in_world(world *w, uint32_t rank, recording *r) {
+    w->plans[rank] = end(rank, r);
+    assert_ok(rota_submit(w->plans[rank], NULL, &w->tickets[rank]));
 }
 
 /* Rank 0 waits at the first one's collective, rank 1 at the second one's, and neither submits anything else. */
@@ -245,49 +280,33 @@ static void recorded_in_two_orders(void **state) {
 /* The fourth collective of five is another one on rank 1: the first is not begun, and the fourth is named. */
 static void a_graph_that_differs_behind(void **state) {
     (void)state;
-    rota_communicator *world[2];
-    rota_plan *plans[2];
-    rota_tensor x[2], y[2];
-    rota_ticket tickets[2];
-    open_runtimes(2);
-    open_named(2, "world", false, world);
+    world w;
+    open_world(&w);
     for (uint32_t r = 0; r < 2; r++) {
-        x[r] = tensor_of(r, 7);
-        y[r] = tensor_of(r, 7);
         recording g = begin("step");
-        for (uint32_t i = 0; i < 5; i++)
-            assert_ok(rota_op_all_reduce_into(g.tape, world[r], i == 3 ? y[r] : x[r],
-                                              i == 3 && r ? ROTA_COLLECTIVE_MAX : ROTA_COLLECTIVE_SUM,
-                                              i == 3 ? y[r] : x[r]));
-        plans[r] = end(r, &g);
-        assert_ok(rota_submit(plans[r], NULL, &tickets[r]));
+        for (uint32_t i = 0; i < 5; i++) {
+            const rota_tensor x = i == 3 ? w.y[r] : w.x[r];
+            const rota_collective_reduction reduction =
+                i == 3 && r ? ROTA_COLLECTIVE_MAX : ROTA_COLLECTIVE_SUM;
+            assert_ok(rota_op_all_reduce_into(g.tape, w.of[r], x, reduction, x));
+        }
+        submit_in_world(&w, r, &g);
     }
     for (uint32_t r = 0; r < 2; r++) {
-        assert_status(rota_wait(tickets[r], 0), ROTA_NODE_FAILED);
+        assert_status(rota_wait(w.tickets[r], 0), ROTA_NODE_FAILED);
         expect_said(
             "rank 0 is at all_reduce 'all_reduce' (collective 4) of 1 f32, by sum, number 4 of 5 in lane "
             "'key 0' of graph 'step', rank 1 at all_reduce 'all_reduce' (collective 4) of 1 f32, by max");
     }
-    for (uint32_t r = 0; r < 2; r++) {
-        rota_plan_release(plans[r]);
-        rota_buffer_release(x[r].buffer);
-        rota_buffer_release(y[r].buffer);
-        assert_ok(rota_communicator_close(world[r], 0));
-    }
-    close_runtimes(2);
+    close_world(&w);
 }
 
 /* One lane more on rank 1, behind the others: told before the first begins. */
 static void a_graph_that_has_more(void **state) {
     (void)state;
-    rota_communicator *world[2];
-    rota_plan *plans[2];
-    rota_tensor x[2];
-    rota_ticket tickets[2];
-    open_runtimes(2);
-    open_named(2, "world", false, world);
+    world w;
+    open_world(&w);
     for (uint32_t r = 0; r < 2; r++) {
-        x[r] = tensor_of(r, 7);
         recording g = begin("step");
         for (uint32_t lane = 0; lane < 1 + r; lane++) {
             if (lane) {
@@ -296,22 +315,16 @@ static void a_graph_that_has_more(void **state) {
                 assert_ok(rota_recorder_open(g.graph, lane, "more", &g.recorder));
                 assert_ok(rota_tape_create(g.recorder, NULL, &g.tape));
             }
-            assert_ok(rota_op_all_reduce_into(g.tape, world[r], x[r], ROTA_COLLECTIVE_SUM, x[r]));
+            assert_ok(rota_op_all_reduce_into(g.tape, w.of[r], w.x[r], ROTA_COLLECTIVE_SUM, w.x[r]));
         }
-        plans[r] = end(r, &g);
-        assert_ok(rota_submit(plans[r], NULL, &tickets[r]));
+        submit_in_world(&w, r, &g);
     }
     for (uint32_t r = 0; r < 2; r++) {
-        assert_status(rota_wait(tickets[r], 0), ROTA_NODE_FAILED);
+        assert_status(rota_wait(w.tickets[r], 0), ROTA_NODE_FAILED);
         expect_said("rank 0 is at the end of graph 'step', without a collective 2, rank 1 at all_reduce");
         expect_said("in lane 'more'");
     }
-    for (uint32_t r = 0; r < 2; r++) {
-        rota_plan_release(plans[r]);
-        rota_buffer_release(x[r].buffer);
-        assert_ok(rota_communicator_close(world[r], 0));
-    }
-    close_runtimes(2);
+    close_world(&w);
 }
 
 /* ---- What fails before its turn ---- */
@@ -338,44 +351,32 @@ static rota_plan *failing_sum(uint32_t rank, rota_communicator *communicator, ro
 static void fails_behind_another(void **state) {
     (void)state;
     for (uint32_t is_left_out = 0; is_left_out < 2; is_left_out++) {
-        rota_communicator *world[2];
-        rota_plan *first[2], *second[2];
-        rota_tensor x[2], y[2];
-        rota_ticket tickets[2], failed, told;
-        open_runtimes(2);
-        open_named(2, "world", false, world);
+        world w;
+        rota_plan *second[2];
+        rota_ticket failed, told;
+        open_world(&w);
+        rota_buffer_release(w.y[0].buffer);
+        assert_ok(rota_buffer_create_in(runtimes[0], "never written", sizeof(float), &w.y[0].buffer));
         for (uint32_t r = 0; r < 2; r++) {
-            x[r] = tensor_of(r, 7);
-            y[r] = tensor_of(r, 7);
-            if (r == 0) {
-                rota_buffer_release(y[0].buffer);
-                assert_ok(rota_buffer_create_in(runtimes[0], "never written", sizeof(float), &y[0].buffer));
-            }
-            first[r] =
-                is_left_out && r == 0 ? failing_sum(r, world[r], x[r]) : sum_of("one", r, world[r], x[r]);
-            second[r] = sum_of("two", r, world[r], y[r]);
+            w.plans[r] =
+                is_left_out && r == 0 ? failing_sum(r, w.of[r], w.x[r]) : sum_of("one", r, w.of[r], w.x[r]);
+            second[r] = sum_of("two", r, w.of[r], w.y[r]);
         }
-        assert_ok(rota_submit(first[0], NULL, &tickets[0]));
+        assert_ok(rota_submit(w.plans[0], NULL, &w.tickets[0]));
         assert_ok(rota_submit(second[0], NULL, &failed));
         assert_true(rota_wait(failed, 0) != ROTA_OK);
         expect_said("'never written'");
         test_nap_ms(is_left_out ? 0 : 100);
         const uint64_t begin_ns = rota_clock_ns();
-        assert_ok(rota_submit(first[1], NULL, &tickets[1]));
+        assert_ok(rota_submit(w.plans[1], NULL, &w.tickets[1]));
         assert_ok(rota_submit(second[1], NULL, &told));
         for (uint32_t r = 0; r < 2; r++)
-            assert_status(rota_wait(tickets[r], 0), is_left_out ? ROTA_NODE_FAILED : ROTA_OK);
+            assert_status(rota_wait(w.tickets[r], 0), is_left_out ? ROTA_NODE_FAILED : ROTA_OK);
         assert_true(rota_wait(told, 0) != ROTA_OK);
         expect_said("rank 0 left out its node 'all_reduce'");
         assert_true(rota_clock_ns() - begin_ns < soon_ns);
-        for (uint32_t r = 0; r < 2; r++) {
-            rota_plan_release(first[r]);
-            rota_plan_release(second[r]);
-            rota_buffer_release(x[r].buffer);
-            rota_buffer_release(y[r].buffer);
-            assert_ok(rota_communicator_close(world[r], 0));
-        }
-        close_runtimes(2);
+        for (uint32_t r = 0; r < 2; r++) rota_plan_release(second[r]);
+        close_world(&w);
     }
 }
 
@@ -462,25 +463,17 @@ static void compared_as_compiled(void **state) {
 /* As rota_communicator_options.deterministic has it. */
 static void what_nccl_has_pinned(void **state) {
     (void)state;
-    static const struct {
-        const char *algorithm, *protocol, *said; /* NULL: it is pinned */
-    } rows[] = {{NULL, NULL, "NCCL_ALGO is not set"},
-                {"Ring,Tree", "Simple", "NCCL_ALGO is 'Ring,Tree'"},
-                {"Ring", NULL, "NCCL_PROTO is not set"},
-                {"Ring", "^LL", "NCCL_PROTO is '^LL'"},
-                {"NVLS", "Simple", "NCCL_ALGO is 'NVLS'"},
-                {"ring", "Simple", NULL},
-                {"Tree", "LL128", NULL}};
-    uint32_t pinned[sizeof rows / sizeof *rows];
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].algorithm) (void)setenv("NCCL_ALGO", rows[i].algorithm, 1);
-        if (rows[i].protocol) (void)setenv("NCCL_PROTO", rows[i].protocol, 1);
-        assert_status(rota_nccl_pins(&pinned[i]), rows[i].said ? ROTA_UNSUPPORTED : ROTA_OK);
-        if (rows[i].said) expect_said(rows[i].said);
-        (void)unsetenv("NCCL_ALGO");
-        (void)unsetenv("NCCL_PROTO");
+    uint32_t pinned[2] = {0, 0}, count = 0;
+    for (uint32_t i = 0; i < NCCL_PINS; i++) {
+        const char *said = nccl_pins[i].said;
+        uint32_t pins;
+        nccl_pin_set(&nccl_pins[i]);
+        assert_status(rota_nccl_pins(&pins), said ? ROTA_UNSUPPORTED : ROTA_OK);
+        if (said) expect_said(said);
+        if (!said && count < 2) pinned[count++] = pins;
+        nccl_pin_unset();
     }
-    assert_true(pinned[5] && pinned[6] && pinned[5] != pinned[6]);
+    assert_true(count == 2 && pinned[0] && pinned[1] && pinned[0] != pinned[1]);
 }
 
 int main(void) {
