@@ -140,6 +140,31 @@ rota_plan *test_plan_1(rota_device *device, const char *name, const rota_kernel 
     return test_plan(device, name, &node, 1);
 }
 
+rota_plan *test_plan_on_queue(rota_device *device, uint32_t queue, uint32_t queues, const test_node *node) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_kernel(
+        recorder,
+        &ROTA_KERNEL_NODE(.kernel = node->kernel, .name = node->name, .accesses = node->accesses,
+                          .access_count = node->access_count, .placement = {.queue_plus_1 = queue + 1}),
+        NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .queues = queues),
+                           &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+rota_plan *test_plan_copy_kernel(rota_device *device, const char *name, rota_buffer *from, rota_buffer *to) {
+    const test_node node = {
+        &test_copy, name, {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
+    return test_plan(device, name, &node, 1);
+}
+
 rota_plan *test_plan_copy_node(rota_device *device, rota_buffer *from, rota_buffer *to, uint64_t size_bytes) {
     rota_graph *graph;
     rota_recorder *recorder;
@@ -150,6 +175,28 @@ rota_plan *test_plan_copy_node(rota_device *device, rota_buffer *from, rota_buff
     rota_recorder_close(recorder);
     assert_ok(rota_compile(rota_device_runtime(device), graph,
                            &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+rota_plan *test_plan_gate_then_output(rota_device *device, rota_buffer *x, uint64_t size_bytes,
+                                      rota_buffer **out_output) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", size_bytes, out_output));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    rota_access gate = {x, 0, ROTA_WHOLE, ROTA_READWRITE},
+                copy[] = {{x, 0, ROTA_WHOLE, ROTA_READ}, {*out_output, 0, ROTA_WHOLE, ROTA_WRITE}};
+    assert_ok(rota_record_kernel(
+        recorder, &ROTA_KERNEL_NODE(.kernel = &test_gate, .accesses = &gate, .access_count = 1), NULL));
+    assert_ok(rota_record_kernel(
+        recorder, &ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = copy, .access_count = 2), NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .instances = 1),
+                           &plan));
     rota_graph_release(graph);
     return plan;
 }

@@ -51,8 +51,16 @@ rota_plan *test_plan(rota_device *device, const char *name, const test_node *nod
 /* A plan with one node: `kernel` on the whole of `buffer`, with this mode. */
 rota_plan *test_plan_1(rota_device *device, const char *name, const rota_kernel *kernel, rota_buffer *buffer,
                        rota_access_mode mode);
+/* A plan of this node on a queue of the device, of so many. */
+rota_plan *test_plan_on_queue(rota_device *device, uint32_t queue, uint32_t queues, const test_node *node);
+/* A plan with one node, `test_copy`, of the whole of `from` into the whole of `to`. */
+rota_plan *test_plan_copy_kernel(rota_device *device, const char *name, rota_buffer *from, rota_buffer *to);
 /* A plan with one node, which copies the first `size_bytes` of `from` into `to`, without a kernel. */
 rota_plan *test_plan_copy_node(rota_device *device, rota_buffer *from, rota_buffer *to, uint64_t size_bytes);
+/* A plan of two nodes and one instance, so that a replay waits for the one before: `test_gate` at the whole of `x`,
+ * which is then brought to *out_output, an OUTPUT of `size_bytes`. */
+rota_plan *test_plan_gate_then_output(rota_device *device, rota_buffer *x, uint64_t size_bytes,
+                                      rota_buffer **out_output);
 rota_buffer *test_buffer(rota_runtime *runtime, const char *name, uint64_t size_bytes);
 /* A buffer of words, all of this value, on the device. */
 rota_buffer *test_words(rota_device *device, const char *name, uint32_t count, uint32_t value);

@@ -106,12 +106,6 @@ rota_plan *through_both(pair *p, uint32_t first, rota_buffer *behind, rota_buffe
     return plan;
 }
 
-rota_plan *copying(rota_device *device, const char *name, rota_buffer *from, rota_buffer *to) {
-    test_node node = {
-        &test_copy, name, {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-    return test_plan(device, name, &node, 1);
-}
-
 void scene_on(scene *s, pair *p) {
     rota_device **devices = p->devices;
     *s = (scene){.p = p};
@@ -121,8 +115,8 @@ void scene_on(scene *s, pair *p) {
     s->w = test_words(devices[1], "w", WORDS, 1);
     s->gate = test_plan_1(devices[0], "gate", &test_gate, s->x, ROTA_READWRITE);
     s->step = test_plan_1(devices[0], "step", &test_increment, s->x, ROTA_READWRITE);
-    s->copy = copying(devices[1], "copy", s->x, s->y);
-    s->next = copying(devices[1], "next", s->y, s->z);
+    s->copy = test_plan_copy_kernel(devices[1], "copy", s->x, s->y);
+    s->next = test_plan_copy_kernel(devices[1], "next", s->y, s->z);
     s->alone = test_plan_1(devices[1], "alone", &test_increment, s->w, ROTA_READWRITE);
 }
 

@@ -30,7 +30,6 @@ rota_plan *in_turns(pair *p, rota_buffer *x, const rota_kernel *const *kernels, 
  * after what was done to `behind` before, which it changes, unless that is NULL. */
 rota_plan *through_both(pair *p, uint32_t first, rota_buffer *behind, rota_buffer **out_in,
                         rota_buffer **out_out);
-rota_plan *copying(rota_device *device, const char *name, rota_buffer *from, rota_buffer *to);
 
 /* What the tests of a lost device have: on the first a gate before an increment of x; on the second a copy of
  * x to y, a copy of y to z, and w for itself. */

@@ -179,9 +179,10 @@ static void passes_on(bool fails) {
     rota_device *device = s.p->devices[1];
     rota_buffer *f = test_words(device, "f", WORDS, 1), *g = test_words(device, "g", WORDS, 1);
     rota_plan *failing = test_plan_1(device, "failing", &test_failing, f, ROTA_WRITE),
-              *reader = copying(device, "reader", f, g),
+              *reader = test_plan_copy_kernel(device, "reader", f, g),
               *more = test_plan_1(device, "more", &test_increment, s.y, ROTA_READWRITE),
-              *spoil = copying(device, "spoil", f, s.z), *again = copying(device, "again", s.x, g);
+              *spoil = test_plan_copy_kernel(device, "spoil", f, s.z),
+              *again = test_plan_copy_kernel(device, "again", s.x, g);
     rota_ticket kept[5], ticket;
     test_fail = 0;
     runs_now(failing);
@@ -542,9 +543,9 @@ static void moves_in_vain(bool is_given) {
                 *w = test_words(p->devices[0], "w", WORDS, 1), *seen = test_words(third, "seen", WORDS, 0),
                 *v = test_words(third, "v", WORDS, 0);
     rota_plan *step = test_plan_1(p->devices[1], "step", &late_kernel, x, ROTA_READWRITE),
-              *copy = copying(p->devices[0], "copy", x, y),
+              *copy = test_plan_copy_kernel(p->devices[0], "copy", x, y),
               *alone = test_plan_1(p->devices[0], "alone", &test_increment, w, ROTA_READWRITE),
-              *look = copying(third, "look", x, seen),
+              *look = test_plan_copy_kernel(third, "look", x, seen),
               *busy = test_plan_1(third, "busy", &test_increment, v, ROTA_READWRITE);
     rota_ticket ticket;
     /* Once round, as in scene_open. */

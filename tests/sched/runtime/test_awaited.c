@@ -14,34 +14,6 @@ enum { WORDS = 64 };
 #define SOON_NS 12000000000u
 #define TIMEOUT_NS 500000000u
 
-static rota_plan *copying(rota_device *device, rota_buffer *from, rota_buffer *to) {
-    test_node node = {
-        &test_copy, "copy", {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-    return test_plan(device, "copy", &node, 1);
-}
-
-/* A long kernel at x, which is given then; of one instance, so that a replay waits for the one before. */
-static rota_plan *long_and_given(rota_device *device, rota_buffer *x, rota_buffer **out_output) {
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_plan *plan;
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, out_output));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    rota_access gate = {x, 0, ROTA_WHOLE, ROTA_READWRITE},
-                copy[] = {{x, 0, ROTA_WHOLE, ROTA_READ}, {*out_output, 0, ROTA_WHOLE, ROTA_WRITE}};
-    assert_ok(rota_record_kernel(
-        recorder, &ROTA_KERNEL_NODE(.kernel = &test_gate, .accesses = &gate, .access_count = 1), NULL));
-    assert_ok(rota_record_kernel(
-        recorder, &ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = copy, .access_count = 2), NULL));
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .instances = 1),
-                           &plan));
-    rota_graph_release(graph);
-    return plan;
-}
-
 /* `spin_ms`: how long threads look for work; `apart_ms`: how long after the other device began to do so for what it
  * waits for it is given something else. */
 static void awaited(uint32_t spin_ms, uint32_t apart_ms) {
@@ -56,7 +28,8 @@ static void awaited(uint32_t spin_ms, uint32_t apart_ms) {
     assert_ok(rota_device_open(runtime, "adversary:1", &second));
     rota_buffer *x = test_words(first, "x", WORDS, 5), *y = test_words(second, "y", WORDS, 0),
                 *v = test_words(second, "v", WORDS, 0), *output;
-    rota_plan *plan = long_and_given(first, x, &output), *copy = copying(second, x, y),
+    rota_plan *plan = test_plan_gate_then_output(first, x, WORDS * 4, &output),
+              *copy = test_plan_copy_kernel(second, "copy", x, y),
               *apart = test_plan_1(second, "apart", &test_increment, v, ROTA_READWRITE);
     static uint32_t words[2][WORDS];
     rota_args *args[2];
@@ -116,7 +89,7 @@ static void while_it_has_work(void **state) {
     rota_buffer *x = test_words(first, "x", WORDS, 5), *y = test_words(second, "y", WORDS, 0),
                 *v = test_words(second, "v", WORDS, 0);
     rota_plan *gate = test_plan_1(first, "gate", &test_gate, x, ROTA_READWRITE),
-              *copy = copying(second, x, y),
+              *copy = test_plan_copy_kernel(second, "copy", x, y),
               *apart = test_plan_1(second, "apart", &test_increment, v, ROTA_READWRITE);
     rota_ticket copied, last;
     test_expect_words(x, WORDS, 5);
@@ -160,8 +133,9 @@ static void awaited_by_lost(bool for_itself, bool third) {
     for (uint32_t d = 0; d < 3; d++) assert_ok(rota_device_open(runtime, ids[d], &devices[d]));
     rota_buffer *x = test_words(devices[0], "x", WORDS, 5), *y = test_words(devices[1], "y", WORDS, 0),
                 *z = test_words(devices[2], "z", WORDS, 0), *output;
-    rota_plan *plan = long_and_given(devices[0], x, &output), *copy = copying(devices[1], x, y),
-              *next = copying(devices[2], y, z);
+    rota_plan *plan = test_plan_gate_then_output(devices[0], x, WORDS * 4, &output),
+              *copy = test_plan_copy_kernel(devices[1], "copy", x, y),
+              *next = test_plan_copy_kernel(devices[2], "copy", y, z);
     static uint32_t words[2][WORDS];
     rota_args *args[2];
     rota_ticket tickets[2], copied, last;

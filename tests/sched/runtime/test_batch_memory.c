@@ -116,12 +116,6 @@ static void stay_in_submit(world *w, uint32_t device, rota_stop_fn hook) {
     await(&is_in_submit[device], 1);
 }
 
-static rota_plan *copying(rota_device *device, rota_buffer *from, rota_buffer *to) {
-    test_node node = {
-        &test_copy, "copy", {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-    return test_plan(device, "copy", &node, 1);
-}
-
 /* ---- Attacks ---- */
 
 /* No making takes as long as the deadline, all of the batch together do: the device gets on. */
@@ -129,7 +123,7 @@ static void made_one_after_the_other(uint64_t limit) {
     world w;
     world_open(&w, limit);
     rota_ticket reads[READS], copied;
-    rota_plan *copy = copying(w.fakes[1], w.small[0], w.small[1]);
+    rota_plan *copy = test_plan_copy_kernel(w.fakes[1], "copy", w.small[0], w.small[1]);
     stay_in_submit(&w, 0, make_slowly);
     for (uint32_t r = 0; r < READS; r++)
         assert_ok(rota_buffer_read_async(w.large[0], 0, words[r], LARGE, &reads[r]));
@@ -158,8 +152,8 @@ static void each_in_time(void **state) {
 static void lost_together(uint64_t limit) {
     world w;
     world_open(&w, limit);
-    rota_plan *from_first = copying(w.fakes[1], w.small[0], w.small[1]),
-              *from_second = copying(w.fakes[2], w.small[1], w.small[2]);
+    rota_plan *from_first = test_plan_copy_kernel(w.fakes[1], "copy", w.small[0], w.small[1]),
+              *from_second = test_plan_copy_kernel(w.fakes[2], "copy", w.small[1], w.small[2]);
     rota_ticket tickets[4], anew;
     rota_status statuses[4];
     for (uint32_t d = 0; d < 2; d++) stay_in_submit(&w, d, halt);
@@ -206,7 +200,7 @@ static void starving(uint32_t loses) {
     static uint32_t idle[LARGE];
     rota_buffer *gone = test_words(w.fakes[2], "gone", WORDS, 1),
                 *other = test_buffer(w.runtime, "other", sizeof idle);
-    rota_plan *copy = copying(w.fakes[1], w.small[0], w.small[1]);
+    rota_plan *copy = test_plan_copy_kernel(w.fakes[1], "copy", w.small[0], w.small[1]);
     rota_ticket first, starves, copied;
     assert_ok(rota_buffer_read(w.large[0], 0, words[0], LARGE)); /* its memory lies idle, for the first one */
     assert_ok(rota_buffer_write(other, w.fakes[2], 0, idle, sizeof idle, NULL));

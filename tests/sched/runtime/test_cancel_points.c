@@ -22,12 +22,6 @@ static void expect_cancelled(rota_ticket ticket, const char *of) {
         fail_msg("%s: %s", of, rota_last_error());
 }
 
-static rota_plan *copying(rota_device *device, rota_buffer *from, rota_buffer *to) {
-    const test_node node = {
-        &test_copy, "copy", {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-    return test_plan(device, "copy", &node, 1);
-}
-
 /* ---- Points ---- */
 
 /* A semaphore that nobody signals, nor promised: the move that comes before the plan's own work is not handed to the
@@ -39,7 +33,8 @@ static void never_signalled(void **state) {
     assert_ok(rota_external_timeline_import(s->other, -1, "frames", &frames));
     rota_buffer *x = test_words(s->cpu, "x", WORDS, 1), *y = test_words(s->other, "y", WORDS, 2);
     rota_buffer *z = test_words(s->other, "z", WORDS, 3);
-    rota_plan *copy = copying(s->other, x, y), *apart = copying(s->other, y, z);
+    rota_plan *copy = test_plan_copy_kernel(s->other, "copy", x, y),
+              *apart = test_plan_copy_kernel(s->other, "copy", y, z);
     for (uint32_t round = 0; round < 4; round++) {
         const rota_ticket held = submit_after(copy, frames, 1 + round);
         if (round & 1) test_sequenced(held);
@@ -92,7 +87,8 @@ static void cancelled_behind_a_promise(void **state) {
     rota_ticket ticket = submit_after(adds, s->timeline, 1);
     test_sequenced(ticket);
     assert_ok(rota_external_timeline_signal(s->timeline, 1));
-    assert_ok(rota_wait(ticket, SOON_NS)); /* its thread, and not the sequencer's, handed over what was held */
+    assert_ok(
+        rota_wait(ticket, SOON_NS)); /* its thread, and not the sequencer's, handed over what was held */
     ra_store_seq_cst(&s->options.on_submit, NULL);
     ticket = submit_after(adds, frames, 1);
     test_sequenced(ticket);
@@ -121,7 +117,7 @@ static void the_applications_memory(void **state) {
         rota_buffer *x, *y = test_words(s->other, "y", WORDS, 2);
         assert_ok(rota_buffer_adopt(
             s->cpu, &ROTA_ADOPT_OPTIONS(.name = "x", .memory = words, .size_bytes = BYTES), &x));
-        rota_plan *copy = copying(s->other, x, y);
+        rota_plan *copy = test_plan_copy_kernel(s->other, "copy", x, y);
         const rota_ticket held = submit_after(copy, s->timeline, 1);
         if (round & 1) test_sequenced(held);
         assert_ok(rota_ticket_cancel(held));
@@ -165,7 +161,7 @@ static void who_counts_on_a_move(void **state) {
         uint64_t address;
         test_expect_words(x, WORDS, 1);
         if (is_lent) assert_ok(rota_buffer_address(x, from, &address));
-        rota_plan *copy = copying(second, x, y);
+        rota_plan *copy = test_plan_copy_kernel(second, "copy", x, y);
         rota_plan *adds = test_plan_1(second, "adds", &test_increment, x, ROTA_READWRITE);
         rota_external_timeline *frames;
         assert_ok(rota_external_timeline_create(s->runtime, "frames", &frames));

@@ -23,28 +23,8 @@ static const rota_kernel overwriting = {.name = "overwrite", .operand_count = 1,
 
 static rota_plan *on_queue(rota_device *device, uint32_t queue, const rota_kernel *kernel,
                            rota_buffer *buffer, rota_access_mode mode) {
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_plan *plan;
-    rota_access access = {buffer, 0, ROTA_WHOLE, mode};
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_record_kernel(recorder,
-                                 &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = &access, .access_count = 1,
-                                                   .placement = {.queue_plus_1 = queue + 1}),
-                                 NULL));
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .queues = QUEUES),
-                           &plan));
-    rota_graph_release(graph);
-    return plan;
-}
-
-static rota_plan *copying(rota_device *device, rota_buffer *from, rota_buffer *to) {
-    test_node node = {
-        &test_copy, "copy", {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-    return test_plan(device, "copy", &node, 1);
+    const test_node node = {kernel, NULL, {{buffer, 0, ROTA_WHOLE, mode}}, 1};
+    return test_plan_on_queue(device, queue, QUEUES, &node);
 }
 
 static void await_handed_over(const rota_device *device, uint32_t queue) {
@@ -73,10 +53,12 @@ static void order_through_the_gate(uint32_t queue) {
     assert_int_not_equal(ra_load_relaxed(&reader->others.linked), 0);
     rota_buffer *y = test_words(reader, "y", WORDS, 5), *w = test_words(reader, "w", WORDS, 0),
                 *z = test_words(other, "z", WORDS, 4);
-    rota_plan *busy = on_queue(reader, 0, &test_gate, w, ROTA_READWRITE), *read = copying(reader, y, w),
+    rota_plan *busy = on_queue(reader, 0, &test_gate, w, ROTA_READWRITE),
+              *read = test_plan_copy_kernel(reader, "copy", y, w),
               *first = on_queue(lost, 0, &test_increment, y, ROTA_READWRITE),
               *second = on_queue(lost, queue, &test_increment, y, ROTA_READWRITE),
-              *third = copying(other, z, y), *anew = on_queue(reader, 1, &overwriting, y, ROTA_WRITE);
+              *third = test_plan_copy_kernel(other, "copy", z, y),
+              *anew = on_queue(reader, 1, &overwriting, y, ROTA_WRITE);
     test_expect_words(y, WORDS, 5);
     test_expect_words(w, WORDS, 0);
     test_expect_words(z, WORDS, 4);

@@ -15,22 +15,8 @@ enum { WORDS = 64, QUEUES = 3 };
 
 static rota_plan *on_queue(rota_device *device, uint32_t queue, const rota_kernel *kernel,
                            rota_buffer *buffer) {
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_plan *plan;
-    rota_access access = {buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_record_kernel(recorder,
-                                 &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = &access, .access_count = 1,
-                                                   .placement = {.queue_plus_1 = queue + 1}),
-                                 NULL));
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .queues = QUEUES),
-                           &plan));
-    rota_graph_release(graph);
-    return plan;
+    const test_node node = {kernel, NULL, {{buffer, 0, ROTA_WHOLE, ROTA_READWRITE}}, 1};
+    return test_plan_on_queue(device, queue, QUEUES, &node);
 }
 
 /* Two devices that wait for each other on the GPU, of which `one` is stuck in `gate` while `next` waits for that on
@@ -65,9 +51,7 @@ static void open_scene(scene *s, uint32_t stuck, bool has_third, uint64_t spin_n
     test_expect_words(s->y, WORDS, 5);
     if (has_third) {
         s->z = test_words(s->third, "z", WORDS, 0);
-        test_node copy = {
-            &test_copy, "copy", {{s->y, 0, ROTA_WHOLE, ROTA_READ}, {s->z, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-        s->last = test_plan(s->third, "last", &copy, 1);
+        s->last = test_plan_copy_kernel(s->third, "last", s->y, s->z);
         test_expect_words(s->z, WORDS, 0);
     } else {
         s->last = on_queue(s->one, 1, &test_increment, s->y);

@@ -67,27 +67,8 @@ static void *keep_beating(void *user) {
 }
 
 static rota_plan *on_cpu(rota_device *cpu, const rota_kernel *kernel, uint32_t queue, rota_buffer *buffer) {
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_plan *plan;
-    rota_access access = {buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_record_kernel(recorder,
-                                 &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = &access, .access_count = 1,
-                                                   .placement = {.queue_plus_1 = queue + 1}),
-                                 NULL));
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(rota_device_runtime(cpu), graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &cpu, .device_count = 1, .queues = 3), &plan));
-    rota_graph_release(graph);
-    return plan;
-}
-
-static rota_plan *copying(rota_device *device, rota_buffer *from, rota_buffer *to) {
-    test_node node = {
-        &test_copy, "copy", {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-    return test_plan(device, "copy", &node, 1);
+    const test_node node = {kernel, NULL, {{buffer, 0, ROTA_WHOLE, ROTA_READWRITE}}, 1};
+    return test_plan_on_queue(cpu, queue, 3, &node);
 }
 
 /* y of the first device comes from x, which is behind a gate of the CPU, and z of the second one from y. For
@@ -110,8 +91,9 @@ static void halt_at(uint32_t halt, bool another) {
                 *w = test_words(cpu, "w", WORDS, 0), *y = test_words(first, "y", WORDS, 0),
                 *v = test_words(first, "v", WORDS, 0), *z = test_words(second, "z", WORDS, 0);
     rota_plan *gate = on_cpu(cpu, &test_gate, 0, x), *other_gate = on_cpu(cpu, &second_gate_kernel, 1, u),
-              *beat = on_cpu(cpu, &test_increment, 2, w), *copy = copying(first, x, y),
-              *other = copying(first, u, v), *next = copying(second, y, z),
+              *beat = on_cpu(cpu, &test_increment, 2, w), *copy = test_plan_copy_kernel(first, "copy", x, y),
+              *other = test_plan_copy_kernel(first, "copy", u, v),
+              *next = test_plan_copy_kernel(second, "copy", y, z),
               *hooked = test_plan_1(first, "hooked", &test_increment, v, ROTA_READWRITE);
     rota_buffer *buffers[] = {x, u, w, y, v, z}; /* all are written: the next submit is the first one's */
     static const uint32_t values[] = {5, 6, 0, 0, 0, 0};
@@ -170,28 +152,6 @@ static void before_it_is_handed_over(void **state) {
 
 /* ---- A device that waits for itself ---- */
 
-/* A long kernel at x, which is given then; of one instance, so that a replay waits for the one before. */
-static rota_plan *long_and_given(rota_device *device, rota_buffer *x, rota_buffer **out_output) {
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_plan *plan;
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, out_output));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    rota_access gate = {x, 0, ROTA_WHOLE, ROTA_READWRITE},
-                copy[] = {{x, 0, ROTA_WHOLE, ROTA_READ}, {*out_output, 0, ROTA_WHOLE, ROTA_WRITE}};
-    assert_ok(rota_record_kernel(
-        recorder, &ROTA_KERNEL_NODE(.kernel = &test_gate, .accesses = &gate, .access_count = 1), NULL));
-    assert_ok(rota_record_kernel(
-        recorder, &ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = copy, .access_count = 2), NULL));
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .instances = 1),
-                           &plan));
-    rota_graph_release(graph);
-    return plan;
-}
-
 /* A plan's second replay waits for the first, whose kernel takes longer than the deadline; `awaited`: and another
  * device for what the second one writes. */
 static void replays_at_a_long_kernel(bool awaited) {
@@ -203,7 +163,8 @@ static void replays_at_a_long_kernel(bool awaited) {
     assert_ok(rota_device_open(runtime, "adversary", &first));
     assert_ok(rota_device_open(runtime, "adversary:1", &second));
     rota_buffer *x = test_words(first, "x", WORDS, 5), *y = test_words(second, "y", WORDS, 0), *output;
-    rota_plan *plan = long_and_given(first, x, &output), *copy = copying(second, x, y);
+    rota_plan *plan = test_plan_gate_then_output(first, x, WORDS * 4, &output),
+              *copy = test_plan_copy_kernel(second, "copy", x, y);
     static uint32_t words[2][WORDS];
     rota_args *args[2];
     rota_ticket tickets[3];

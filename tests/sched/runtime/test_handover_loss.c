@@ -94,7 +94,7 @@ static bool loss_at(uint32_t operation, bool on_device) {
     rota_buffer *x = test_words(p->devices[0], "x", WORDS, 1);
     rota_buffer *y = test_words(p->devices[1], "y", WORDS, 1), *v = test_words(p->devices[1], "v", WORDS, 1);
     rota_plan *writer = test_plan_1(p->devices[0], "writer", &late_kernel, x, ROTA_READWRITE);
-    rota_plan *copy = copying(p->devices[1], "copy", x, y);
+    rota_plan *copy = test_plan_copy_kernel(p->devices[1], "copy", x, y);
     test_node node = {
         &read_early_kernel, "read early", {{x, 0, ROTA_WHOLE, ROTA_READ}, {v, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
     rota_plan *reader = test_plan(p->devices[1], "reader", &node, 1);

@@ -204,7 +204,7 @@ static void a_gate_that_is_empty_by_then(void **state) {
         &late_gate, "second", {{s.x, 0, ROTA_WHOLE, ROTA_READ}, {v, 0, ROTA_WHOLE, ROTA_READWRITE}}, 2};
     rota_plan *failing = test_plan_1(cpu, "failing", &test_failing, f, ROTA_WRITE),
               *second = test_plan(s.p->devices[0], "second", &late, 1),
-              *copy = copying(s.p->devices[1], "second copy", v, u);
+              *copy = test_plan_copy_kernel(s.p->devices[1], "second copy", v, u);
     rota_ticket second_ticket, ticket;
     set_failed(s.p->runtime, failing, false);
     test_gate_open(false);

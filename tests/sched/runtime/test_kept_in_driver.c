@@ -15,12 +15,6 @@ enum { WORDS = 64 };
 #define SOON_NS 5000000000u
 #define TIMEOUT_NS 500000000u
 
-static rota_plan *copying(rota_device *device, rota_buffer *from, rota_buffer *to) {
-    test_node node = {
-        &test_copy, "copy", {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-    return test_plan(device, "copy", &node, 1);
-}
-
 static _Atomic uint32_t stays, goes_on, stays_for_memory, is_to_hook;
 static void at_memory(void *user, const rota_stop_site *site) {
     (void)user;
@@ -59,10 +53,11 @@ static void stays_in_driver(bool holds, bool limited) {
     rota_buffer *buffers[] = {x, u, b, v, y, c};
     static const uint32_t values[] = {5, 0, 0, 0, 0, 0};
     for (uint32_t i = 0; i < 6; i++) test_expect_words(buffers[i], WORDS, values[i]);
-    rota_plan *gate = test_plan_1(cpu, "gate", &test_gate, x, ROTA_READWRITE), *held = copying(first, x, u),
+    rota_plan *gate = test_plan_1(cpu, "gate", &test_gate, x, ROTA_READWRITE),
+              *held = test_plan_copy_kernel(first, "copy", x, u),
               *busy = test_plan_1(first, "busy", &test_increment, b, ROTA_READWRITE),
               *change = test_plan_1(first, "change", &test_increment, v, ROTA_READWRITE),
-              *copy = copying(second, v, y),
+              *copy = test_plan_copy_kernel(second, "copy", v, y),
               *beat = test_plan_1(cpu, "beat", &test_increment, c, ROTA_READWRITE);
     rota_plan *plans[] = {gate, held, busy, change, copy, beat};
     rota_ticket ticket, read;

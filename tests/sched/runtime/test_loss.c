@@ -31,7 +31,7 @@ static void a_second_reader(void **state) {
     scene s;
     scene_open(&s, 10000000000u);
     rota_buffer *second = test_words(s.p->devices[1], "second", WORDS, 77);
-    rota_plan *copy = copying(s.p->devices[1], "second copy", s.x, second);
+    rota_plan *copy = test_plan_copy_kernel(s.p->devices[1], "second copy", s.x, second);
     rota_ticket tickets[3];
     uint32_t word;
     scene_wait_on_device(&s);
@@ -128,7 +128,7 @@ static void inputs_of_the_survivor(bool copied) {
     rota_plan *plan = through_both(p, 1, z, &in, &out);
     rota_plan *gate = test_plan_1(p->devices[0], "gate", &test_gate, y, ROTA_READWRITE);
     rota_plan *step = test_plan_1(p->devices[0], "step", &test_increment, y, ROTA_READWRITE);
-    rota_plan *copy = copying(p->devices[1], "copy", y, z);
+    rota_plan *copy = test_plan_copy_kernel(p->devices[1], "copy", y, z);
     rota_args *args;
     rota_ticket ticket;
     rota_status status;
@@ -205,7 +205,7 @@ static void one_of_two_is_lost(void **state) {
         &test_copy, "first", {{c, 0, WORDS * 2, ROTA_READ}, {h, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
     rota_plan *plans[] = {test_plan_1(first, "gate", &second_gate_kernel, h, ROTA_READWRITE),
                           test_plan(cpu, "fives", &on_cpu, 1), test_plan(first, "first", &on_first, 1),
-                          copying(second, "second", d, r)};
+                          test_plan_copy_kernel(second, "second", d, r)};
     rota_ticket tickets[4], written;
     static const uint32_t words[WORDS];
     test_gate_open(false);

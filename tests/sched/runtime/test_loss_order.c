@@ -133,12 +133,6 @@ typedef struct linked {
     rota_plan *busy, *first, *fails, *look, *next, *last;
 } linked;
 
-static rota_plan *copying(rota_device *device, const char *name, rota_buffer *from, rota_buffer *to) {
-    test_node node = {
-        &test_copy, name, {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-    return test_plan(device, name, &node, 1);
-}
-
 static linked *linked_open(void) {
     static const char *const ids[] = {"adversary", "adversary:1", "adversary:2"};
     linked *l = calloc(1, sizeof *l);
@@ -158,10 +152,10 @@ static linked *linked_open(void) {
     l->z = test_words(l->devices[OTHER], "z", WORDS, 4);
     l->busy = test_plan_1(reader, "busy", &test_gate, l->w, ROTA_READWRITE);
     l->first = test_plan_1(lost, "first", &test_gate, l->x, ROTA_READWRITE);
-    l->fails = copying(reader, "fails", l->x, l->y);
-    l->look = copying(reader, "look", l->y, l->w);
+    l->fails = test_plan_copy_kernel(reader, "fails", l->x, l->y);
+    l->look = test_plan_copy_kernel(reader, "look", l->y, l->w);
     l->next = test_plan_1(lost, "next", &test_increment, l->y, ROTA_READWRITE);
-    l->last = copying(l->devices[OTHER], "last", l->z, l->y);
+    l->last = test_plan_copy_kernel(l->devices[OTHER], "last", l->z, l->y);
     return l;
 }
 

@@ -63,7 +63,7 @@ static rota_buffer *words(stage *s, rota_device *device, const char *name, uint3
     return s->buffers[s->buffer_count++] = test_words(device, name, WORDS, value);
 }
 static rota_plan *copying_x(stage *s, rota_device *device, const char *name) {
-    return add(s, copying(device, name, s->x, words(s, device, name, 0)));
+    return add(s, test_plan_copy_kernel(device, name, s->x, words(s, device, name, 0)));
 }
 static rota_plan *changing(stage *s, rota_device *device, const rota_kernel *kernel, uint64_t from,
                            uint64_t count) {

@@ -81,7 +81,7 @@ static void what_is_not_open_goes_by_the_host(void **state) {
             x = test_words(p->devices[0], "x", WORDS, 5);
         rota_buffer *y = test_words(p->devices[1], "y", WORDS, 0);
         if (!adopted) p->options.faults.import_fails_in = 1;
-        rota_plan *copy = copying(p->devices[1], "copy", x, y), *plan = alternating(p, x, 6);
+        rota_plan *copy = test_plan_copy_kernel(p->devices[1], "copy", x, y), *plan = alternating(p, x, 6);
         assert_int_equal(p->options.faults.import_fails_in, 0);
         assert_ok(rota_submit_wait(copy, NULL, 0, NULL));
         test_expect_words(y, WORDS, 5);
@@ -211,8 +211,8 @@ static void in_vain_disturbs_nobody(void **state) {
     rota_buffer *x = test_words(second, "x", WORDS, 1), *seen = test_words(second, "seen", WORDS, 0),
                 *y = test_words(first, "y", WORDS, 7), *z = test_words(second, "z", WORDS, 0),
                 *w = test_words(second, "w", WORDS, 0);
-    rota_plan *look = looking_late(second, x, w, seen), *renew = copying(first, "renew", y, x),
-              *bring = copying(second, "bring", x, z);
+    rota_plan *look = looking_late(second, x, w, seen), *renew = test_plan_copy_kernel(first, "renew", y, x),
+              *bring = test_plan_copy_kernel(second, "bring", x, z);
     rota_ticket looked, renewed, brought;
     for (uint32_t round = 0; round < 3; round++) {
         static uint32_t words[WORDS];

@@ -55,25 +55,13 @@ static const rota_kernel overwriting = {.name = "overwrite", .operand_count = 1,
 
 /* A copy on this queue of the device; one of a buffer to itself changes it. */
 static rota_plan *copy_on(rota_device *device, uint32_t queue, rota_buffer *from, rota_buffer *to) {
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_plan *plan;
     const bool changes = from == to;
-    rota_access accesses[] = {{from, 0, ROTA_WHOLE, changes ? ROTA_READWRITE : ROTA_READ},
-                              {to, 0, ROTA_WHOLE, ROTA_WRITE}};
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_record_kernel(recorder,
-                                 &ROTA_KERNEL_NODE(.kernel = changes ? &test_increment : &test_copy,
-                                                   .accesses = accesses, .access_count = changes ? 1 : 2,
-                                                   .placement = {.queue_plus_1 = queue + 1}),
-                                 NULL));
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .queues = QUEUES),
-                           &plan));
-    rota_graph_release(graph);
-    return plan;
+    const test_node node = {
+        changes ? &test_increment : &test_copy,
+        NULL,
+        {{from, 0, ROTA_WHOLE, changes ? ROTA_READWRITE : ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}},
+        changes ? 1 : 2};
+    return test_plan_on_queue(device, queue, QUEUES, &node);
 }
 
 /* The queues of the device that got works by this submission, as bits. */

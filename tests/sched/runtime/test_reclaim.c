@@ -198,7 +198,7 @@ static void closed_while_a_submit_thread_does_not_return(void **state) {
     assert_ok(rota_device_open(runtime, "adversary", &device));
     assert_ok(rota_device_open(runtime, "adversary:1", &other));
     rota_buffer *far = test_words(other, "far", WORDS, 3), *y = test_words(device, "y", WORDS, 4);
-    rota_plan *bringing = copying(device, "bringing", far, y);
+    rota_plan *bringing = test_plan_copy_kernel(device, "bringing", far, y);
     test_expect_words(y, WORDS, 4);
     ra_store_seq_cst(&options.faults.submits_stay, 1);
     for (int i = 0; i < 3; i++) assert_ok(rota_submit_wait(bringing, NULL, 0, NULL));
@@ -228,7 +228,8 @@ static void closed_while_an_instance_is_made(void **state) {
     rota_buffer *g = test_words(device, "g", WORDS, 1), *x = test_words(device, "x", WORDS, 2),
                 *far = test_words(other, "far", WORDS, 3), *y = test_words(device, "y", WORDS, 4);
     rota_plan *gate = test_plan_1(device, "gate", &test_gate, g, ROTA_READWRITE),
-              *plan = reading(device, x, &output), *bringing = copying(device, "bringing", far, y);
+              *plan = reading(device, x, &output),
+              *bringing = test_plan_copy_kernel(device, "bringing", far, y);
     assert_ok(rota_args_create(plan, &args));
     assert_ok(rota_args_set_output(args, output, words, sizeof words));
     test_gate_open(false);

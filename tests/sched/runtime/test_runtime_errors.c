@@ -10,18 +10,13 @@
 
 #define WORDS 64u
 
-static rota_plan *copy_plan(rota_device *device, const char *name, rota_buffer *from, rota_buffer *to) {
-    test_node node = {
-        &test_copy, name, {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-    return test_plan(device, name, &node, 1);
-}
-
 static void failures_reach_what_depends_on_them(void **state) {
     runtime_fixture *f = *state;
     rota_buffer *a = test_words(f->device, "a", WORDS, 1), *b = test_words(f->device, "b", WORDS, 2),
                 *c = test_words(f->device, "c", WORDS, 3), *alone = test_words(f->device, "alone", WORDS, 0);
     rota_plan *fails = test_plan_1(f->device, "first", &test_failing, a, ROTA_WRITE);
-    rota_plan *ab = copy_plan(f->device, "second", a, b), *bc = copy_plan(f->device, "third", b, c);
+    rota_plan *ab = test_plan_copy_kernel(f->device, "second", a, b),
+              *bc = test_plan_copy_kernel(f->device, "third", b, c);
     rota_plan *inc = test_plan_1(f->device, "inc", &test_increment, alone, ROTA_READWRITE);
     rota_ticket tickets[4];
     test_fail = 1;
@@ -113,8 +108,8 @@ static void unwritten_data_is_an_error(void **state) {
     runtime_fixture *f = *state;
     rota_buffer *never = test_buffer(f->runtime, "never written", WORDS * 4);
     rota_buffer *b = test_words(f->device, "b", WORDS, 2), *c = test_words(f->device, "c", WORDS, 2);
-    rota_plan *first = copy_plan(f->device, "reads nothing", never, b),
-              *second = copy_plan(f->device, "next", b, c);
+    rota_plan *first = test_plan_copy_kernel(f->device, "reads nothing", never, b),
+              *second = test_plan_copy_kernel(f->device, "next", b, c);
     rota_ticket tickets[2];
     uint32_t words[WORDS], word;
     assert_status(rota_buffer_read(never, 0, &word, 4), ROTA_UNDEFINED_DATA);
@@ -237,7 +232,7 @@ static void failures_do_not_travel_back(void **state) {
         {&test_copy, NULL, {{held, 0, ROTA_WHOLE, ROTA_READ}, {c, 0, ROTA_WHOLE, ROTA_WRITE}}, 2},
         {&test_copy, NULL, {{b, 0, ROTA_WHOLE, ROTA_READ}, {c, 0, ROTA_WHOLE, ROTA_WRITE}}, 2}};
     rota_plan *earlier = test_plan(f->device, "earlier", nodes, 3),
-              *later = copy_plan(f->device, "later", never, b);
+              *later = test_plan_copy_kernel(f->device, "later", never, b);
     rota_ticket tickets[2];
     test_gate_open(false);
     assert_ok(rota_submit_wait(earlier, NULL, 0, &tickets[0]));
@@ -269,7 +264,7 @@ static void an_older_failure_stays(void **state) {
         {&test_copy, NULL, {{b, 0, ROTA_WHOLE, ROTA_READ}, {c, 0, ROTA_WHOLE, ROTA_WRITE}}, 2}};
     rota_plan *fails = test_plan_1(f->device, "fails", &test_failing, b, ROTA_WRITE);
     rota_plan *reads = test_plan(f->device, "reads", nodes, 3),
-              *over = copy_plan(f->device, "over", never, b);
+              *over = test_plan_copy_kernel(f->device, "over", never, b);
     rota_ticket tickets[3];
     uint32_t word;
     for (uint32_t times = 1; times < 4; times++) {

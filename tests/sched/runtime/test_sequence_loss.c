@@ -119,7 +119,7 @@ static bool loss_at(scenario what, uint32_t victim, bool linked, bool unified, u
     rota_buffer *x = test_words(p->devices[0], "x", WORDS, 3), *y = test_words(p->devices[1], "y", WORDS, 1);
     rota_buffer *w = test_words(other, "w", WORDS, 1);
     rota_plan *alone = test_plan_1(other, "alone", &test_increment, w, ROTA_READWRITE);
-    rota_plan *copy = copying(p->devices[1], "copy", x, y);
+    rota_plan *copy = test_plan_copy_kernel(p->devices[1], "copy", x, y);
     const rota_kernel *kernels[] = {&test_increment, &test_increment, &test_increment, &test_increment};
     rota_plan *turns = in_turns(p, x, kernels, 4, NULL);
     rota_ticket ticket = {0}, behind;

@@ -47,12 +47,6 @@ static void close_stage(stage *s) {
     free(s);
 }
 
-static rota_plan *copying(rota_device *device, const char *name, rota_buffer *from, rota_buffer *to) {
-    test_node node = {
-        &test_copy, name, {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-    return test_plan(device, name, &node, 1);
-}
-
 static rota_ticket submit(rota_plan *plan) {
     rota_ticket ticket;
     assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
@@ -84,11 +78,12 @@ static void passes_on(stage *s, rota_device *slow, rota_device *fast) {
     rota_buffer *z = test_words(fast, "z", WORDS, 0), *w = test_words(fast, "w", WORDS, 100);
     rota_buffer *v = test_words(slow, "v", WORDS, 0);
     rota_plan *gate = test_plan_1(slow, "gate", &test_gate, x, ROTA_READWRITE);
-    rota_plan *copy = copying(fast, "copy", x, y), *next = copying(fast, "next", y, z);
+    rota_plan *copy = test_plan_copy_kernel(fast, "copy", x, y),
+              *next = test_plan_copy_kernel(fast, "next", y, z);
     rota_plan *alone = test_plan_1(fast, "alone", &test_increment, w, ROTA_READWRITE);
     rota_plan *change = test_plan_1(slow, "change", &test_increment, x, ROTA_READWRITE);
     rota_plan *more = test_plan_1(fast, "more", &test_increment, y, ROTA_READWRITE);
-    rota_plan *back = copying(slow, "back", y, v);
+    rota_plan *back = test_plan_copy_kernel(slow, "back", y, v);
     runs_now(alone);
     (void)submit(gate);
     rota_ticket held[6];
@@ -139,11 +134,11 @@ static void each_is_held_for_its_own(void **state) {
     rota_buffer *y[8], *t = test_words(s->second, "t", WORDS, 0);
     rota_plan *gate = test_plan_1(s->cpu, "gate", &test_gate, x, ROTA_READWRITE), *held[8];
     rota_plan *change = test_plan_1(s->first, "change", &test_increment, u, ROTA_READWRITE);
-    rota_plan *copy = copying(s->second, "copy", u, t);
+    rota_plan *copy = test_plan_copy_kernel(s->second, "copy", u, t);
     rota_ticket tickets[8];
     for (uint32_t i = 0; i < 8; i++) {
         y[i] = test_words(s->second, "y", WORDS, 0);
-        held[i] = copying(s->second, "held", x, y[i]);
+        held[i] = test_plan_copy_kernel(s->second, "held", x, y[i]);
     }
     (void)submit(gate);
     for (uint32_t i = 0; i < 8; i++) tickets[i] = submit(held[i]);
@@ -278,7 +273,7 @@ static void held_works_are_bounded(void **state) {
     rota_buffer *x = test_words(s->cpu, "x", WORDS, 1), *y = test_words(s->first, "y", WORDS, 0);
     rota_buffer *w = test_words(s->first, "w", WORDS, 0);
     rota_plan *gate = test_plan_1(s->cpu, "gate", &test_gate, x, ROTA_READWRITE);
-    rota_plan *copy = copying(s->first, "copy", x, y);
+    rota_plan *copy = test_plan_copy_kernel(s->first, "copy", x, y);
     rota_plan *alone = test_plan_1(s->first, "alone", &test_increment, w, ROTA_READWRITE);
     (void)submit(gate);
     flood floods[2] = {{.plan = copy, .count = 3000}, {.plan = copy, .count = 3000}};
@@ -316,9 +311,9 @@ static void lost_while_held(void **state) {
     rota_buffer *z = test_words(s->second, "z", WORDS, 3), *w = test_words(s->second, "w", WORDS, 4);
     rota_buffer *q = test_words(s->first, "q", WORDS, 5);
     rota_plan *gate = test_plan_1(s->cpu, "gate", &test_gate, x, ROTA_READWRITE);
-    rota_plan *fill = copying(s->second, "fill", x, y); /* held for the CPU */
+    rota_plan *fill = test_plan_copy_kernel(s->second, "fill", x, y); /* held for the CPU */
     rota_plan *pass = test_plan_1(s->first, "pass", &test_increment, y, ROTA_READWRITE); /* held for `fill` */
-    rota_plan *take = copying(s->second, "take", y, z);                                  /* held for `pass` */
+    rota_plan *take = test_plan_copy_kernel(s->second, "take", y, z);                    /* held for `pass` */
     rota_plan *alone = test_plan_1(s->second, "alone", &test_increment, w, ROTA_READWRITE);
     rota_plan *poke = test_plan_1(s->first, "poke", &test_increment, q, ROTA_READWRITE);
     (void)submit(gate);
@@ -352,7 +347,7 @@ static void held_for_what_never_ends(void **state) {
     rota_buffer *x = test_words(s->first, "x", WORDS, 1), *y = test_words(s->second, "y", WORDS, 2);
     rota_buffer *w = test_words(s->second, "w", WORDS, 0);
     rota_plan *stuck = test_plan_1(s->first, "stuck", &test_increment, x, ROTA_READWRITE);
-    rota_plan *copy = copying(s->second, "copy", x, y);
+    rota_plan *copy = test_plan_copy_kernel(s->second, "copy", x, y);
     rota_plan *alone = test_plan_1(s->second, "alone", &test_increment, w, ROTA_READWRITE);
     s->options.faults.silent = false;
     runs_now(stuck);
@@ -487,26 +482,6 @@ static void one_that_cannot_be_made(void **state) {
 
 /* ---- What the lists and rings of fixed size do when they are full ---- */
 
-static rota_plan *on_queue(rota_device *device, uint32_t queue, uint32_t queues, const rota_kernel *kernel,
-                           const rota_access *accesses, uint32_t count) {
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_plan *plan;
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(
-        rota_record_kernel(recorder,
-                           &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = accesses, .access_count = count,
-                                             .placement = {.queue_plus_1 = queue + 1}),
-                           NULL));
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .queues = queues),
-                           &plan));
-    rota_graph_release(graph);
-    return plan;
-}
-
 static rota_status copy_at_gate(const rota_kernel_call *call) {
     rota_status status = ROTA_OK;
     uint32_t *y = call->operands[1];
@@ -535,12 +510,13 @@ static void every_reader_is_waited_for(void **state) {
         rota_ticket tickets[READERS], written;
         for (uint32_t q = 0; q < READERS; q++) {
             y[q] = test_words(device, "y", WORDS, q == late ? 1000 : 0);
-            rota_access accesses[] = {{x, 0, ROTA_WHOLE, ROTA_READ}, {y[q], 0, ROTA_WHOLE, ROTA_READWRITE}};
-            readers[q] = on_queue(device, q, QUEUES, &gated_copy, accesses, 2);
+            const test_node reads = {
+                &gated_copy, NULL, {{x, 0, ROTA_WHOLE, ROTA_READ}, {y[q], 0, ROTA_WHOLE, ROTA_READWRITE}}, 2};
+            readers[q] = test_plan_on_queue(device, q, QUEUES, &reads);
             test_expect_words(y[q], 1, q == late ? 1000 : 0); /* the host has seen all that was written */
         }
-        rota_access change = {x, 0, ROTA_WHOLE, ROTA_READWRITE};
-        rota_plan *writer = on_queue(device, READERS, QUEUES, &test_increment, &change, 1);
+        const test_node change = {&test_increment, NULL, {{x, 0, ROTA_WHOLE, ROTA_READWRITE}}, 1};
+        rota_plan *writer = test_plan_on_queue(device, READERS, QUEUES, &change);
         for (uint32_t q = 0; q < READERS; q++) tickets[q] = submit(readers[q]);
         written = submit(writer);
         are_kept(&written, 1);
@@ -569,8 +545,8 @@ static void a_full_ring(void **state) {
     uint32_t submitted[QUEUES] = {0}, total = 0;
     for (uint32_t q = 0; q < QUEUES; q++) {
         x[q] = test_words(s->first, "x", WORDS, 0);
-        rota_access access = {x[q], 0, ROTA_WHOLE, ROTA_READWRITE};
-        plans[q] = on_queue(s->first, q, QUEUES, &test_increment, &access, 1);
+        const test_node node = {&test_increment, NULL, {{x[q], 0, ROTA_WHOLE, ROTA_READWRITE}}, 1};
+        plans[q] = test_plan_on_queue(s->first, q, QUEUES, &node);
         test_expect_words(x[q], 1, 0);
     }
     ra_store_seq_cst(&s->options.faults.submits_stay, 1);

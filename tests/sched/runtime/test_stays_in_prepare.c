@@ -41,12 +41,6 @@ static void await_halt(void) {
     assert_int_equal(ra_load_seq_cst(&is_halted), 1);
 }
 
-static rota_plan *copying(rota_device *device, rota_buffer *from, rota_buffer *to) {
-    test_node node = {
-        &test_copy, "copy", {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
-    return test_plan(device, "copy", &node, 1);
-}
-
 /* The CPU's staging memory for `idle` lies idle, and beside it there is not enough for as many bytes. Returns what was
  * taken for that. */
 static uint64_t leave_too_little(rota_buffer *idle, rota_device *cpu, uint32_t *words) {
@@ -74,7 +68,7 @@ static void lost_in_the_driver(uint64_t limit, const char *where) {
     rota_buffer *x = test_words(lost, "x", WORDS, 5), *v = test_words(lost, "v", WORDS, 6),
                 *y = test_words(well, "y", WORDS, 0);
     rota_plan *hooked = test_plan_1(lost, "hooked", &test_increment, x, ROTA_READWRITE),
-              *copy = copying(well, v, y),
+              *copy = test_plan_copy_kernel(well, "copy", v, y),
               *later = test_plan_1(well, "later", &test_increment, y, ROTA_READWRITE);
     rota_buffer *buffers[] = {x, v, y};
     static const uint32_t values[] = {5, 6, 0};

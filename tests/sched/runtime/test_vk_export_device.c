@@ -33,20 +33,6 @@ static void expect_refused(rota_device *device) {
     }
 }
 
-static rota_plan *copying(rota_device *device, rota_buffer *to, rota_buffer *from, uint64_t bytes) {
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_plan *plan;
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_record_copy(recorder, to, 0, from, 0, bytes, NULL));
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
-    rota_graph_release(graph);
-    return plan;
-}
-
 static void shared(void **state) {
     (void)state;
     enum { ROUNDS = 20 };
@@ -79,7 +65,7 @@ static void shared(void **state) {
                                                     .size_bytes = made.size_bytes),
                                 &theirs));
     assert_int_equal(close(made.fd), 0);
-    rota_plan *plan = copying(devices[1], copy, theirs, made.size_bytes);
+    rota_plan *plan = test_plan_copy_node(devices[1], theirs, copy, made.size_bytes);
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         rota_ticket ticket, after;
         const rota_external_point point = {timelines[1], round};
