@@ -46,6 +46,52 @@ void rota_announce_end(const char *graph, uint64_t number, rota_announcement *ou
     (void)snprintf(out->graph, sizeof out->graph, "%s", graph ? graph : "");
 }
 
+void rota_announcement_clear(rota_announcement *a) {
+    for (uint32_t i = 0; i < ROTA_COLLECTIVE_ORDERS; i++)
+        a->orders[i].communicator = 0; /* no one's identity */
+}
+
+/* What of it is out of what there is, the value, and how many there are; NULL: nothing. */
+static const char *find_wrong(const rota_announcement *a, uint32_t size, uint32_t *out_found,
+                              uint32_t *out_most) {
+    const struct {
+        const char *what;
+        uint32_t found, count;
+    } fields[] = {{"kind", a->kind, ROTA_COLLECTIVE_KIND_COUNT},
+                  {"type", a->type, ROTA_COLLECTIVE_TYPE_COUNT},
+                  {"reduction", a->reduction, ROTA_COLLECTIVE_REDUCTION_COUNT},
+                  {"peer", a->peer, size},
+                  {"device flag", a->on_device, 2},
+                  {"end flag", a->is_end, 2},
+                  {"number of other communicators", a->order_count, ROTA_COLLECTIVE_ORDERS + 1}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        if (fields[i].found < fields[i].count) continue;
+        *out_found = fields[i].found;
+        *out_most = fields[i].count - 1;
+        return fields[i].what;
+    }
+    return NULL;
+}
+
+bool rota_announcement_check(const rota_announcement *a, uint32_t size, const char *communicator,
+                             uint32_t rank, char *out_cause, size_t capacity) {
+    uint32_t found, most, sent = 0;
+    const char *what = find_wrong(a, size, &found, &most);
+    if (!what) {
+        while (sent < a->order_count && a->orders[sent].communicator) sent++;
+        if (sent == a->order_count) return true;
+        what = "number of other communicators";
+        found = a->order_count;
+        most = sent;
+    }
+    (void)snprintf(
+        out_cause, capacity,
+        "communicator '%s': what rank %u says of its collective makes no sense: its %s is %u, expected "
+        "%u at the most; that rank's memory is damaged, its rota is of another build, or it is no rank",
+        communicator, rank, what, found, most);
+    return false;
+}
+
 void rota_announcement_describe(const rota_announcement *a, char *out_text, size_t capacity) {
     if (a->is_end) {
         (void)snprintf(out_text, capacity, "the end of graph '%.*s', without a collective %llu",

@@ -31,6 +31,12 @@ static inline uint64_t rota_announcement_bytes(const rota_announcement *a) {
 }
 
 void rota_announce(const rota_collective *collective, uint64_t number, rota_announcement *out);
+/* Before one is received: what is not sent of its orders is then seen to be missing. */
+void rota_announcement_clear(rota_announcement *a);
+/* Whether what came from `rank`, of `size`, can be one: nothing of it indexes, counts or names what there is not. All
+ * other functions here take it for one. False: `out_cause` says what is wrong. O(order_count). */
+bool rota_announcement_check(const rota_announcement *a, uint32_t size, const char *communicator,
+                             uint32_t rank, char *out_cause, size_t capacity);
 /* That the graph has no further collective, which would be that number. */
 void rota_announce_end(const char *graph, uint64_t number, rota_announcement *out);
 /* Whether ranks a and b, which announce these, mean the same. False: `out_cause` says how they differ. */

@@ -19,7 +19,7 @@ rota_status rota_messages_exchange(rota_messages *m, rota_messages_channel chann
     rota_messages_counts *counts = &m->counts[i];
     const uint32_t tag = rota_messages_tag(m, channel);
     if (to_bytes) {
-        ROTA_TRY(engine->vtable->receive(engine, m->members[i], tag, to, to_bytes, &m->ins[i]));
+        ROTA_TRY(engine->vtable->receive(engine, m->members[i], tag, to, to_bytes, to_bytes, &m->ins[i]));
         m->now.pending++;
     }
     if (from_bytes) {
@@ -33,9 +33,11 @@ rota_status rota_messages_exchange(rota_messages *m, rota_messages_channel chann
 }
 
 rota_status rota_messages_expect(rota_messages *m, uint32_t i) {
-    const rota_engine *engine = m->group->engine;
-    return engine->vtable->receive(m->group->engine, m->members[i], rota_messages_tag(m, ROTA_MESSAGES_AGREE),
-                                   &m->announced[i], sizeof *m->announced, &m->expected[i]);
+    rota_engine *engine = m->group->engine;
+    rota_announcement *a = &m->announced[i];
+    rota_announcement_clear(a);
+    return engine->vtable->receive(engine, m->members[i], rota_messages_tag(m, ROTA_MESSAGES_AGREE), a,
+                                   offsetof(rota_announcement, orders), sizeof *a, &m->expected[i]);
 }
 
 rota_status rota_messages_announce(rota_messages *m) {

@@ -9,6 +9,7 @@
  * Between two ranks all of it has one tag, and so comes in order. */
 #include "exec/comm/drain.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,9 @@
 typedef struct named {
     uint32_t tag, size_bytes;
 } named;
+
+/* What a message can name. */
+enum { NAMES_MOST = ROTA_ENGINE_MESSAGE_MOST / sizeof(named) };
 
 typedef struct taken {
     rota_engine_request *request;
@@ -35,8 +39,10 @@ typedef struct peer {
 
 struct rota_drain {
     rota_engine *engine;
-    peer *peers; /* by rank */
+    peer *peers;   /* by rank */
+    uint64_t most; /* messages that another rank can name */
     bool is_told, has_failed;
+    char why[128];
 };
 
 static void send(rota_drain *d, uint32_t to, const void *bytes, uint64_t size_bytes,
@@ -45,10 +51,10 @@ static void send(rota_drain *d, uint32_t to, const void *bytes, uint64_t size_by
                                                              size_bytes, request) != ROTA_OK;
 }
 
-static void receive(rota_drain *d, uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes,
-                    rota_engine_request **request) {
-    d->has_failed = d->has_failed ||
-                    d->engine->vtable->receive(d->engine, from, tag, bytes, size_bytes, request) != ROTA_OK;
+static void receive(rota_drain *d, uint32_t from, uint32_t tag, void *bytes, uint64_t least_bytes,
+                    uint64_t size_bytes, rota_engine_request **request) {
+    d->has_failed = d->has_failed || d->engine->vtable->receive(d->engine, from, tag, bytes, least_bytes,
+                                                                size_bytes, request) != ROTA_OK;
 }
 
 /* Whether there is none. */
@@ -59,10 +65,18 @@ static bool is_over(rota_drain *d, rota_engine_request **request) {
     return over;
 }
 
+/* Nothing of what it says is used. */
+static void refuse(rota_drain *d, uint32_t from, const char *what, uint64_t found, uint64_t most) {
+    d->has_failed = true;
+    (void)snprintf(d->why, sizeof d->why, "rank %u names %s %llu, expected %llu at the most", from, what,
+                   (unsigned long long)found, (unsigned long long)most);
+}
+
 static bool name_all(rota_drain *d, const rota_drain_message *messages, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) d->peers[messages[i].to].count_out++;
     for (uint32_t i = 0; i < d->engine->size; i++) {
         peer *p = &d->peers[i];
+        if (p->count_out > NAMES_MOST) return false;
         if (p->count_out && !(p->names_out = calloc(p->count_out, sizeof *p->names_out))) return false;
         p->count_out = 0;
     }
@@ -73,7 +87,8 @@ static bool name_all(rota_drain *d, const rota_drain_message *messages, uint32_t
     return true;
 }
 
-rota_drain *rota_drain_begin(rota_engine *engine, const rota_drain_message *messages, uint32_t count) {
+rota_drain *rota_drain_begin(rota_engine *engine, const rota_drain_message *messages, uint32_t count,
+                             uint64_t most) {
     rota_drain *d = calloc(1, sizeof *d);
     peer *peers = d ? calloc(engine->size, sizeof *peers) : NULL;
     if (!peers) {
@@ -82,16 +97,31 @@ rota_drain *rota_drain_begin(rota_engine *engine, const rota_drain_message *mess
     }
     d->engine = engine;
     d->peers = peers;
+    d->most = most < NAMES_MOST ? most : NAMES_MOST;
     d->has_failed = !name_all(d, messages, count);
     for (uint32_t i = 0; i < engine->size && !d->has_failed; i++) {
         peer *p = &peers[i];
         if (i == engine->rank) continue;
-        receive(d, i, ROTA_MESSAGES_DRAIN, &p->count_in, sizeof p->count_in, &p->receives);
+        receive(d, i, ROTA_MESSAGES_DRAIN, &p->count_in, sizeof p->count_in, sizeof p->count_in,
+                &p->receives);
         send(d, i, &p->count_out, sizeof p->count_out, &p->sends[0]);
         if (p->count_out)
             send(d, i, p->names_out, (uint64_t)p->count_out * sizeof *p->names_out, &p->sends[1]);
     }
     return d;
+}
+
+/* Whether all that it names can be messages of a rank's. */
+static bool are_messages(rota_drain *d, uint32_t from) {
+    const peer *p = &d->peers[from];
+    for (uint32_t i = 0; i < p->count_in && !d->has_failed; i++) {
+        const named *one = &p->names_in[i];
+        if (one->tag > d->engine->last_tag)
+            refuse(d, from, "a message of tag", one->tag, d->engine->last_tag);
+        if (one->size_bytes > ROTA_ENGINE_MESSAGE_MOST)
+            refuse(d, from, "a message of bytes", one->size_bytes, ROTA_ENGINE_MESSAGE_MOST);
+    }
+    return !d->has_failed;
 }
 
 static void take_all(rota_drain *d, uint32_t from) {
@@ -102,9 +132,9 @@ static void take_all(rota_drain *d, uint32_t from) {
         if (!(p->takes[i].bytes = malloc(one->size_bytes ? one->size_bytes : 1)))
             d->has_failed = true;
         else
-            receive(d, from, one->tag, p->takes[i].bytes, one->size_bytes, &p->takes[i].request);
+            receive(d, from, one->tag, p->takes[i].bytes, 0, one->size_bytes, &p->takes[i].request);
     }
-    receive(d, from, ROTA_MESSAGES_DRAIN, &p->done_in, sizeof p->done_in, &p->receives);
+    receive(d, from, ROTA_MESSAGES_DRAIN, &p->done_in, sizeof p->done_in, sizeof p->done_in, &p->receives);
 }
 
 static void cancel_takes(rota_drain *d, peer *p) {
@@ -113,16 +143,25 @@ static void cancel_takes(rota_drain *d, peer *p) {
             (void)d->engine->vtable->cancel(d->engine, p->takes[i].request);
 }
 
+static void receive_names(rota_drain *d, uint32_t from) {
+    peer *p = &d->peers[from];
+    const uint64_t bytes = (uint64_t)p->count_in * sizeof *p->names_in;
+    if (p->count_in > d->most)
+        refuse(d, from, "messages", p->count_in, d->most);
+    else if (!(p->names_in = calloc(p->count_in, sizeof *p->names_in)))
+        d->has_failed = true;
+    else
+        receive(d, from, ROTA_MESSAGES_DRAIN, p->names_in, bytes, bytes, &p->receives);
+    if (!p->names_in) p->count_in = 0;
+}
+
 /* The peer's next word has come. */
 static void hear(rota_drain *d, uint32_t from) {
     peer *p = &d->peers[from];
+    if (p->stage == NAMES && !are_messages(d, from)) return;
     if (p->stage == COUNTS && p->count_in) {
         p->stage = NAMES;
-        if (!(p->names_in = calloc(p->count_in, sizeof *p->names_in)))
-            d->has_failed = true;
-        else
-            receive(d, from, ROTA_MESSAGES_DRAIN, p->names_in, (uint64_t)p->count_in * sizeof *p->names_in,
-                    &p->receives);
+        receive_names(d, from);
     } else if (p->stage == COUNTS || p->stage == NAMES) {
         p->stage = TAKES;
         take_all(d, from);
@@ -139,24 +178,40 @@ static bool is_peer_through(rota_drain *d, peer *p) {
     return over;
 }
 
+/* The peer's next word, whole; one that failed says nothing. */
+static bool has_come(rota_drain *d, uint32_t from) {
+    bool over = true;
+    rota_engine_request **request = &d->peers[from].receives;
+    if (*request && d->engine->vtable->test(d->engine, *request, &over) != ROTA_OK) {
+        d->has_failed = true;
+        (void)snprintf(d->why, sizeof d->why, "%s", rota_last_error());
+    }
+    if (over) *request = NULL;
+    return over && !d->has_failed;
+}
+
 bool rota_drain_go_on(rota_drain *d, bool is_own_over) {
     bool are_through = true;
     for (uint32_t i = 0; i < d->engine->size && !d->has_failed; i++) {
         peer *p = &d->peers[i];
         if (i == d->engine->rank) continue;
         if (is_own_over && !d->is_told) send(d, i, &p->done_out, sizeof p->done_out, &p->sends[2]);
-        if (p->stage != DONE && is_over(d, &p->receives)) hear(d, i);
+        if (p->stage != DONE && has_come(d, i)) hear(d, i);
         are_through = is_peer_through(d, p) && are_through;
     }
     d->is_told = d->is_told || is_own_over;
     return are_through && d->is_told && !d->has_failed;
 }
 
+const char *rota_drain_failure(const rota_drain *d) {
+    return d->why;
+}
+
 uint64_t rota_drain_bytes(const rota_drain *d) {
     uint64_t bytes = sizeof *d + d->engine->size * sizeof *d->peers;
     for (uint32_t i = 0; i < d->engine->size; i++)
-        for (uint32_t t = 0; t < d->peers[i].count_in && d->peers[i].names_in; t++)
-            bytes += d->peers[i].names_in[t].size_bytes;
+        for (uint32_t t = 0; t < d->peers[i].count_in && d->peers[i].takes; t++)
+            if (d->peers[i].takes[t].bytes) bytes += d->peers[i].names_in[t].size_bytes;
     return bytes;
 }
 

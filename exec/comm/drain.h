@@ -12,12 +12,15 @@ typedef struct rota_drain_message {
 
 typedef struct rota_drain rota_drain;
 
-/* Tells each other rank which messages of this one's it is to take, and listens for theirs. NULL: no memory, or the
- * engine fails. */
-rota_drain *rota_drain_begin(rota_engine *engine, const rota_drain_message *messages, uint32_t count);
+/* Tells each other rank which messages of this one's it is to take, and listens for theirs, of which each has `most` at
+ * the most. NULL: no memory, or the engine fails. */
+rota_drain *rota_drain_begin(rota_engine *engine, const rota_drain_message *messages, uint32_t count,
+                             uint64_t most);
 /* Gets on, without waiting. `is_own_over`: all messages that this rank named have come to their end. True: so have
  * those of all others, and none of the drain's own is under way. */
 bool rota_drain_go_on(rota_drain *drain, bool is_own_over);
+/* Why it can't get on, as what a rank names there can't be; "": it can. */
+const char *rota_drain_failure(const rota_drain *drain);
 /* Of what the engine may still touch. */
 uint64_t rota_drain_bytes(const rota_drain *drain);
 /* After go_on returned true. */

@@ -13,13 +13,17 @@ typedef struct rota_engine rota_engine;
 /* A message that is under way. */
 typedef void rota_engine_request;
 
+/* Of one message: who says of one that it has more is no rank. */
+enum { ROTA_ENGINE_MESSAGE_MOST = 1 << 20 };
+
 typedef struct rota_engine_vtable {
     /* The bytes are the engine's until the request is over. */
     rota_status (*send)(rota_engine *engine, uint32_t to, uint32_t tag, const void *bytes,
                         uint64_t size_bytes, rota_engine_request **out_request);
-    /* A message of that size at the most. */
-    rota_status (*receive)(rota_engine *engine, uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes,
-                           rota_engine_request **out_request);
+    /* A message of least_bytes to size_bytes: of another size it ends with an error, so that no byte is used that
+     * nobody sent. */
+    rota_status (*receive)(rota_engine *engine, uint32_t from, uint32_t tag, void *bytes,
+                           uint64_t least_bytes, uint64_t size_bytes, rota_engine_request **out_request);
     /* *out_over: it has ended, well or as the status says, and the request is gone. */
     rota_status (*test)(rota_engine *engine, rota_engine_request *request, bool *out_over);
     /* Wants it no more, which is over as soon as the engine can say so, if ever: until then its bytes stay. True: it
@@ -32,6 +36,17 @@ typedef struct rota_engine_vtable {
      * a rank stays under way, and all that it sent before can be received. */
     const char *(*gone)(const rota_engine *engine, uint32_t rank);
 } rota_engine_vtable;
+
+/* Whether a message of so many bytes is one that was wanted; and what `test` says of one that is not. */
+static inline bool rota_engine_fits(uint64_t got_bytes, uint64_t least_bytes, uint64_t size_bytes) {
+    return got_bytes >= least_bytes && got_bytes <= size_bytes;
+}
+static inline rota_status rota_engine_fail_misfit(uint32_t from, uint64_t got_bytes, uint64_t least_bytes,
+                                                  uint64_t size_bytes) {
+    return rota_fail(ROTA_INTERNAL, "a message of rank %u has %llu bytes, expected %llu to %llu", from,
+                     (unsigned long long)got_bytes, (unsigned long long)least_bytes,
+                     (unsigned long long)size_bytes);
+}
 
 /* An engine's struct begins with this. */
 struct rota_engine {

@@ -178,7 +178,11 @@ static bool hear(rota_messages *m, uint32_t i) {
         hear_gone(m, i, how);
     else if (status != ROTA_OK)
         hear_failure(&m->end.heard[i], rota_last_error());
-    m->end.heard[i].cause[ROTA_MESSAGES_CAUSE - 1] = 0;
+    rota_messages_farewell *heard = &m->end.heard[i];
+    heard->cause[ROTA_MESSAGES_CAUSE - 1] = 0;
+    if (!heard->cause[0])
+        (void)snprintf(heard->cause, sizeof heard->cause,
+                       "communicator '%s': rank %u ended it, and does not say why", m->base.name, i);
     m->end.hears[i] = NULL;
     m->end.heard_count++;
     return true;
@@ -300,8 +304,17 @@ static void begin_to_drain(rota_messages_group *group) {
     rota_drain_message *messages = calloc((size_t)count + 1, sizeof *messages);
     if (!messages) return;
     (void)messages_left(group, messages);
-    group->drain = rota_drain_begin(group->engine, messages, count);
+    /* Of each transport that another rank is of, too, and which this one was asked for, a message and a farewell. */
+    group->drain = rota_drain_begin(group->engine, messages, count, 2 * ((uint64_t)group->reserved + 1));
     free(messages);
+}
+
+static void fail_left(const rota_messages_group *group, const char *name, uint64_t bytes) {
+    const char *why = group->drain ? rota_drain_failure(group->drain) : "";
+    (void)rota_fail(ROTA_TIMEOUT,
+                    "communicator '%s': other ranks did not come to their end, or messages of theirs%s%s; "
+                    "%llu bytes are kept for good",
+                    name, why[0] ? ": " : "", why, (unsigned long long)bytes);
 }
 
 /* By the last one's closing: true when the engine has ended, or is kept for good with what it may still touch. */
@@ -320,6 +333,7 @@ static bool close_group(rota_messages *last, uint64_t deadline_ns, uint64_t *out
         if (rota_clock_ns() < deadline_ns) return false;
         for (const rota_messages *m = group->left; m; m = m->next_left) *out_abandoned_bytes += bytes_of(m);
         if (group->drain) *out_abandoned_bytes += rota_drain_bytes(group->drain);
+        fail_left(group, last->base.name, *out_abandoned_bytes);
         return true;
     }
     if (group->drain) rota_drain_free(group->drain);

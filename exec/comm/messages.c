@@ -14,7 +14,7 @@
 #include "exec/comm/messages_parts.h"
 
 enum {
-    CELL_BYTES = 256 * 1024,
+    CELL_BYTES = 256 * 1024,        /* below ROTA_ENGINE_MESSAGE_MOST */
     CELLS_BYTES = 16 * 1024 * 1024, /* of all ranks' */
     CELL_LEAST = 4096,
     LOOKS_PER_LISTEN = 16, /* of progress: others' ends come seldom */
@@ -54,7 +54,23 @@ static rota_status test_all(rota_messages *m, bool *out_moved) {
     return ROTA_OK;
 }
 
+/* As one of them ended. */
+static void end_with_message(rota_messages *m) {
+    char cause[ROTA_MESSAGES_CAUSE];
+    (void)snprintf(cause, sizeof cause, "communicator '%s': %s", m->base.name, rota_last_error());
+    rota_messages_end_with(m, cause);
+}
+
 /* ---- A collective ---- */
+
+/* Of what came from rank i nothing is used before; else it has ended. */
+static bool is_announcement(rota_messages *m, uint32_t i) {
+    char cause[ROTA_MESSAGES_CAUSE];
+    if (rota_announcement_check(&m->announced[i], m->base.size, m->base.name, i, cause, sizeof cause))
+        return true;
+    rota_messages_end_with(m, cause);
+    return false;
+}
 
 /* rota_transport_vtable.ahead. */
 static const rota_announcement *ahead(rota_transport *transport, uint32_t rank) {
@@ -68,10 +84,11 @@ static const rota_announcement *ahead(rota_transport *transport, uint32_t rank) 
         if (!is_over) return NULL;
         m->expected[rank] = NULL;
         if (status != ROTA_OK) {
-            rota_messages_end_with(m, rota_last_error());
+            end_with_message(m);
             return NULL;
         }
         m->counts[rank].taken++;
+        if (!is_announcement(m, rank)) return NULL;
     }
     return &m->announced[rank];
 }
@@ -99,9 +116,11 @@ static void post(rota_transport *transport, const rota_collective *collective) {
     if (!m->end.is_over) announce_to_all(m);
 }
 
-/* In ascending order of ranks, so that all come to the same sentence. */
+/* All that have a part in it, in ascending order, so that all ranks come to the same sentence. */
 static bool do_all_agree(rota_messages *m) {
     char cause[ROTA_MESSAGES_CAUSE];
+    for (uint32_t i = 0; i < m->base.size; i++)
+        if (rota_messages_has_part(m, i) && !is_announcement(m, i)) return false;
     const bool is_of_two = rota_collective_is_of_two(m->now.collective.kind);
     const uint32_t self = m->base.rank, peer = m->now.collective.peer;
     const uint32_t first = !is_of_two ? 0 : self < peer ? self : peer;
@@ -270,7 +289,7 @@ static rota_status progress(rota_transport *transport, bool *out_over, bool *out
     if (m->end.looks++ % LOOKS_PER_LISTEN == 0) (void)rota_messages_listen(m);
     /* After that: what came before a farewell is taken before it is looked at. */
     if (test_all(m, out_moved) != ROTA_OK) {
-        rota_messages_end_with(m, rota_last_error());
+        end_with_message(m);
     } else if (m->now.pending == 0) {
         go_on(m, &is_done);
         *out_moved = goes_on = true;
@@ -360,7 +379,8 @@ static rota_status make(rota_messages_group *group, const char *name, uint32_t n
     for (uint32_t i = 0; i < size && status == ROTA_OK; i++)
         if (i != rank)
             status = engine->vtable->receive(engine, m->members[i], rota_messages_tag(m, ROTA_MESSAGES_END),
-                                             &m->end.heard[i], sizeof m->end.heard[i], &m->end.hears[i]);
+                                             &m->end.heard[i], sizeof m->end.heard[i], sizeof m->end.heard[i],
+                                             &m->end.hears[i]);
     for (uint32_t i = 0; i < size && status == ROTA_OK; i++)
         if (i != rank) status = rota_messages_expect(m, i);
     m->base.id = rota_messages_id(m);

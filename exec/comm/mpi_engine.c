@@ -51,6 +51,7 @@ static rota_status fail_with(const char *what, int error) {
     rota_status status = error < 0 ? ROTA_WRONG_STATE : ROTA_SYSTEM;
     if (error == ROTA_MPI_NOT_A_GROUP) status = ROTA_INVALID_ARGUMENT;
     if (error == ROTA_MPI_OTHER) status = ROTA_UNSUPPORTED;
+    if (error == ROTA_MPI_SHORT) status = ROTA_INTERNAL;
     return rota_fail(status, "%s: %s: %s", mpi->library, what, text);
 }
 
@@ -60,9 +61,9 @@ static rota_status send(rota_engine *engine, uint32_t to, uint32_t tag, const vo
     return error ? fail_with("a message can't be sent", error) : ROTA_OK;
 }
 
-static rota_status receive(rota_engine *engine, uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes,
-                           rota_engine_request **out_request) {
-    const int error = mpi->receive(world_of(engine), from, tag, bytes, size_bytes, out_request);
+static rota_status receive(rota_engine *engine, uint32_t from, uint32_t tag, void *bytes,
+                           uint64_t least_bytes, uint64_t size_bytes, rota_engine_request **out_request) {
+    const int error = mpi->receive(world_of(engine), from, tag, bytes, least_bytes, size_bytes, out_request);
     return error ? fail_with("a message can't be received", error) : ROTA_OK;
 }
 

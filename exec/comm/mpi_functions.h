@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Of this table; another one is not taken. */
-#define ROTA_MPI_VERSION 3
+#define ROTA_MPI_VERSION 4
 #define ROTA_MPI_FUNCTION "rota_mpi_functions_get"
 #define ROTA_MPI_LIBRARY "librota_mpi.so.1"
 
@@ -18,7 +18,8 @@ typedef enum rota_mpi_error {
     ROTA_MPI_FINALISED = -2,       /* which it can't come back from */
     ROTA_MPI_NOT_INITIALISED = -3, /* and yet the application has an MPI_Comm */
     ROTA_MPI_NOT_A_GROUP = -4,     /* MPI_COMM_NULL, or one between two groups */
-    ROTA_MPI_OTHER = -5            /* the process has another MPI than the one that this was built with */
+    ROTA_MPI_OTHER = -5,           /* the process has another MPI than the one that this was built with */
+    ROTA_MPI_SHORT = -6            /* a message has fewer bytes than were wanted */
 } rota_mpi_error;
 
 typedef struct rota_mpi_functions {
@@ -32,8 +33,8 @@ typedef struct rota_mpi_functions {
                  uint32_t *out_last_tag);
     int (*send)(void *world, uint32_t to, uint32_t tag, const void *bytes, uint64_t size_bytes,
                 void **out_request);
-    int (*receive)(void *world, uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes,
-                   void **out_request);
+    int (*receive)(void *world, uint32_t from, uint32_t tag, void *bytes, uint64_t least_bytes,
+                   uint64_t size_bytes, void **out_request);
     int (*test)(void *request, int *out_over);
     int (*cancel)(void *request);
     /* Frees it, and finalises MPI where begin initialised it: waits for all ranks. */

@@ -28,8 +28,7 @@
 
 enum {
     EVENTS = 64,
-    TURN_BYTES = 4 << 20, /* of one rank's, before another's turn */
-    MESSAGE_MOST = 1 << 28
+    TURN_BYTES = 4 << 20 /* of one rank's, before another's turn */
 };
 static const uint64_t linger_ns =
     500000000u; /* how long close waits until others' systems have all that was sent */
@@ -44,11 +43,12 @@ typedef struct message {
     rota_link link; /* of the peer's lists, or alone */
     header head;
     uint32_t peer;
-    bool is_send, is_over, is_too_long;
+    bool is_send, is_over, is_misfit;
     uint64_t seen;     /* the engine's looks when it was last asked after */
     const void *bytes; /* sent */
     void *room;        /* wanted, or the copy's own */
-    uint64_t room_bytes;
+    uint64_t least_bytes, room_bytes;
+    uint64_t got_bytes; /* of a misfit */
     bool is_copy, is_whole;
     struct message *taker; /* of a copy that is not whole: who wants it */
 } message;
@@ -159,8 +159,9 @@ static void write_some(tcp_engine *e, peer *p) {
 /* ---- In ---- */
 
 static void deliver(message *wanted, const void *bytes, uint64_t size_bytes) {
-    wanted->is_too_long = size_bytes > wanted->room_bytes;
-    if (!wanted->is_too_long && size_bytes) memcpy(wanted->room, bytes, size_bytes);
+    wanted->is_misfit = !rota_engine_fits(size_bytes, wanted->least_bytes, wanted->room_bytes);
+    wanted->got_bytes = size_bytes;
+    if (!wanted->is_misfit && size_bytes) memcpy(wanted->room, bytes, size_bytes);
     wanted->is_over = true;
 }
 
@@ -168,22 +169,21 @@ static void deliver(message *wanted, const void *bytes, uint64_t size_bytes) {
 static void find_taker(tcp_engine *e, peer *p) {
     message *m = find(&p->wanted, p->head.tag);
     p->body_bytes = 0;
-    if (m && p->head.size_bytes <= m->room_bytes) {
+    if (m && rota_engine_fits(p->head.size_bytes, m->least_bytes, m->room_bytes)) {
         take_off(m);
         p->into = m;
         return;
     }
-    m = p->head.size_bytes <= MESSAGE_MOST ? malloc(sizeof *m + p->head.size_bytes) : NULL;
+    const bool can_be = p->head.size_bytes <= ROTA_ENGINE_MESSAGE_MOST;
+    m = can_be ? malloc(sizeof *m + p->head.size_bytes) : NULL;
     if (!m) {
-        lose(e, p,
-             p->head.size_bytes <= MESSAGE_MOST ? "no host memory for a message"
-                                                : "it sends what ranks do not");
+        lose(e, p, can_be ? "no host memory for a message" : "it sends what ranks do not");
         return;
     }
     *m = (message){.head = p->head, .room = m + 1, .room_bytes = p->head.size_bytes, .is_copy = true};
     add_last(&p->copies, &m->link);
     p->into = m;
-    message *wanted = find(&p->wanted, p->head.tag); /* one that it is too long for */
+    message *wanted = find(&p->wanted, p->head.tag); /* one that it does not fit */
     if (!wanted) return;
     take_off(wanted);
     m->taker = wanted;
@@ -281,12 +281,14 @@ static rota_status send_message(rota_engine *base, uint32_t to, uint32_t tag, co
 }
 
 static rota_status receive_message(rota_engine *base, uint32_t from, uint32_t tag, void *bytes,
-                                   uint64_t size_bytes, rota_engine_request **out_request) {
+                                   uint64_t least_bytes, uint64_t size_bytes,
+                                   rota_engine_request **out_request) {
     tcp_engine *e = engine_of(base);
     peer *p = &e->peers[from];
     message *m = make(e, from, tag, size_bytes);
     if (!m) return fail_memory();
     m->room = bytes;
+    m->least_bytes = least_bytes;
     m->room_bytes = size_bytes;
     message *copy = find(&p->copies, tag);
     if (!copy) {
@@ -309,11 +311,11 @@ static rota_status test(rota_engine *base, rota_engine_request *request, bool *o
     m->seen = e->looks;
     *out_over = m->is_over;
     if (!m->is_over) return ROTA_OK;
-    const bool is_too_long = m->is_too_long;
-    const uint32_t from = m->peer;
+    const message ended = *m;
     free(m);
-    return is_too_long ? rota_fail(ROTA_INTERNAL, "a message of rank %u is longer than expected", from)
-                       : ROTA_OK;
+    return ended.is_misfit
+               ? rota_engine_fail_misfit(ended.peer, ended.got_bytes, ended.least_bytes, ended.room_bytes)
+               : ROTA_OK;
 }
 
 /* What has begun to go goes on as a copy, since the other end has its header; without memory for one the connection

@@ -15,10 +15,11 @@ enum { SMALL_BYTES = 2048 };
 typedef struct message {
     rota_link link; /* of the receiver's `sent` or `wanted`, or alone */
     uint32_t from, to, tag;
-    bool is_over, is_too_long, is_copy; /* is_copy: nobody's, with its bytes behind it, until it is wanted */
-    const void *bytes;                  /* sent */
-    void *room;                         /* wanted */
-    uint64_t size_bytes;
+    bool is_over, is_misfit, is_copy; /* is_copy: nobody's, with its bytes behind it, until it is wanted */
+    const void *bytes;                /* sent */
+    void *room;                       /* wanted: of least_bytes to size_bytes */
+    uint64_t least_bytes, size_bytes;
+    uint64_t got_bytes; /* of a misfit */
 } message;
 
 typedef struct mailbox {
@@ -54,9 +55,10 @@ static message *find(rota_link *list, const message *other) {
 }
 
 static void deliver(message *sent, message *wanted) {
-    const bool is_too_long = sent->size_bytes > wanted->size_bytes;
-    if (!is_too_long && sent->size_bytes) memcpy(wanted->room, sent->bytes, sent->size_bytes);
-    wanted->is_too_long = is_too_long;
+    const bool fits = rota_engine_fits(sent->size_bytes, wanted->least_bytes, wanted->size_bytes);
+    if (fits && sent->size_bytes) memcpy(wanted->room, sent->bytes, sent->size_bytes);
+    wanted->is_misfit = !fits;
+    wanted->got_bytes = sent->size_bytes;
     sent->is_over = wanted->is_over = true;
 }
 
@@ -100,10 +102,14 @@ static rota_status send(rota_engine *base, uint32_t to, uint32_t tag, const void
     return put(engine_of(base), &made, out_request);
 }
 
-static rota_status receive(rota_engine *base, uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes,
-                           rota_engine_request **out_request) {
-    const message made = {
-        .from = from, .to = base->rank, .tag = tag, .room = bytes, .size_bytes = size_bytes};
+static rota_status receive(rota_engine *base, uint32_t from, uint32_t tag, void *bytes, uint64_t least_bytes,
+                           uint64_t size_bytes, rota_engine_request **out_request) {
+    const message made = {.from = from,
+                          .to = base->rank,
+                          .tag = tag,
+                          .room = bytes,
+                          .least_bytes = least_bytes,
+                          .size_bytes = size_bytes};
     return put(engine_of(base), &made, out_request);
 }
 
@@ -113,11 +119,11 @@ static rota_status test(rota_engine *base, rota_engine_request *request, bool *o
     *out_over = own->is_over;
     (void)pthread_mutex_unlock(&engine_of(base)->world->mutex);
     if (!*out_over) return ROTA_OK;
-    const bool is_too_long = own->is_too_long;
-    const uint32_t from = own->from;
+    const message ended = *own;
     free(own);
-    return is_too_long ? rota_fail(ROTA_INTERNAL, "a message of rank %u is longer than expected", from)
-                       : ROTA_OK;
+    return ended.is_misfit
+               ? rota_engine_fail_misfit(ended.from, ended.got_bytes, ended.least_bytes, ended.size_bytes)
+               : ROTA_OK;
 }
 
 static bool cancel(rota_engine *base, rota_engine_request *request) {

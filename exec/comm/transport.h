@@ -54,7 +54,7 @@ typedef struct rota_transport_vtable {
      * told, and what they want of this rank from then on fails with that. Waits for nobody, but for the last one of a
      * process's, which waits for the other ranks to come to their last one where the library must (MPI_Finalize): it
      * is not over before, or before the deadline has passed. What others may still write then is kept for good, and
-     * *out_abandoned_bytes, set where it returns true, says how much. */
+     * *out_abandoned_bytes, set where it returns true, says how much; where that is not 0, rota_last_error why. */
     bool (*close)(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);
 } rota_transport_vtable;
 

@@ -168,16 +168,12 @@ static void end_split(rota_communicator *c, rota_status status) {
 
 static void end_close(rota_communicator *c, uint64_t abandoned_bytes) {
     rota_rank_asked *asked = c->under_way.close;
+    char why[ROTA_ERROR_MESSAGE_MAX];
+    if (abandoned_bytes) (void)snprintf(why, sizeof why, "%s", rota_last_error());
     c->under_way.close = NULL;
     c->under_way.transport = NULL;
     (void)begin_next(c); /* what was posted meanwhile is refused */
-    const rota_status status = abandoned_bytes ? rota_fail(ROTA_TIMEOUT,
-                                                           "communicator '%s': other ranks did not come to "
-                                                           "their end, or messages of theirs; %llu bytes "
-                                                           "are kept for good",
-                                                           c->name, (unsigned long long)abandoned_bytes)
-                                               : ROTA_OK;
-    if (!rota_rank_answer(asked, status)) return;
+    if (!rota_rank_answer(asked, abandoned_bytes ? rota_fail(ROTA_TIMEOUT, "%s", why) : ROTA_OK)) return;
     /* Nobody waits for it, and lets go of what its owner had. */
     rota_rank_thread_leave(c->thread);
     rota_communicator_release(c);

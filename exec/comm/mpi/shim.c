@@ -20,7 +20,7 @@ static int is_begun_here;
 
 typedef struct request {
     MPI_Request mpi;
-    int is_receive, is_cancelled;
+    int is_receive, is_cancelled, least_bytes;
 } request;
 
 #define TEXT_OF(x) #x
@@ -135,12 +135,13 @@ static int send(void *own, uint32_t to, uint32_t tag, const void *bytes, uint64_
                 out_request);
 }
 
-static int receive(void *own, uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes,
-                   void **out_request) {
+static int receive(void *own, uint32_t from, uint32_t tag, void *bytes, uint64_t least_bytes,
+                   uint64_t size_bytes, void **out_request) {
     const world *w = own;
     request *made = calloc(1, sizeof *made);
     if (!made) return MPI_ERR_NO_MEM;
     made->is_receive = 1;
+    made->least_bytes = (int)least_bytes;
     return post(MPI_Irecv(bytes, (int)size_bytes, MPI_BYTE, (int)from, (int)tag, w->mpi, &made->mpi), made,
                 out_request);
 }
@@ -148,8 +149,13 @@ static int receive(void *own, uint32_t from, uint32_t tag, void *bytes, uint64_t
 static int test(void *own, int *out_over) {
     request *tested = own;
     MPI_Status status;
-    const int error = MPI_Test(&tested->mpi, out_over, &status);
+    int size = 0;
+    int error = MPI_Test(&tested->mpi, out_over, &status);
     if (error != MPI_SUCCESS) *out_over = 1;
+    /* One that was cancelled has no size, and nobody wants it. */
+    if (error == MPI_SUCCESS && *out_over && tested->is_receive && !tested->is_cancelled &&
+        (error = MPI_Get_count(&status, MPI_BYTE, &size)) == MPI_SUCCESS && size < tested->least_bytes)
+        error = ROTA_MPI_SHORT;
     if (*out_over) free(tested);
     return error;
 }
@@ -195,7 +201,8 @@ static void explain(int error, char *out_text, size_t capacity) {
         [-ROTA_MPI_FINALISED] = "MPI was finalised in this process, and can't be initialised again",
         [-ROTA_MPI_NOT_INITIALISED] = "MPI is not initialised, as it must be where an MPI_Comm is given",
         [-ROTA_MPI_NOT_A_GROUP] = "MPI_COMM_NULL, or a communicator between two groups, has no ranks to take",
-        [-ROTA_MPI_OTHER] = "the process has another MPI than rota's library for it was built with"};
+        [-ROTA_MPI_OTHER] = "the process has another MPI than rota's library for it was built with",
+        [-ROTA_MPI_SHORT] = "it has fewer bytes than a rank sends"};
     char text[MPI_MAX_ERROR_STRING] = "an error that MPI does not know";
     int length = 0;
     const char *found = error < 0 && (size_t)-error < sizeof own / sizeof *own ? own[-error] : text;

@@ -28,9 +28,9 @@ static rota_status late_send(rota_engine *engine, uint32_t to, uint32_t tag, con
                              rota_engine_request **out) {
     return late_of(engine)->real->vtable->send(late_of(engine)->real, to, tag, bytes, size, out);
 }
-static rota_status late_receive(rota_engine *engine, uint32_t from, uint32_t tag, void *bytes, uint64_t size,
-                                rota_engine_request **out) {
-    return late_of(engine)->real->vtable->receive(late_of(engine)->real, from, tag, bytes, size, out);
+static rota_status late_receive(rota_engine *engine, uint32_t from, uint32_t tag, void *bytes, uint64_t least,
+                                uint64_t size, rota_engine_request **out) {
+    return late_of(engine)->real->vtable->receive(late_of(engine)->real, from, tag, bytes, least, size, out);
 }
 static rota_status late_test(rota_engine *engine, rota_engine_request *request, bool *out_over) {
     *out_over = false;
