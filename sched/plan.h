@@ -77,11 +77,11 @@ typedef struct rota_compile_options {
     bool deterministic;
     /* Compares what the graph has of collectives with what the other ranks' graphs have, now: all ranks of all
      * communicators that it has collectives on compile with it, in one order and between the same submissions, as of a
-     * split: what was submitted on them is waited for, and then the other ranks, up to the communicator's timeout; one
-     * compilation or split of a communicator at a time (WRONG_STATE). NODE_FAILED: the first node that differs is
-     * named, on all ranks, or who did not come, and those communicators have ended. TIMEOUT: a library that carries
-     * messages did not come back. Without it a compilation waits for nobody, and ranks compare before the first
-     * collective of a submission begins. */
+     * split: what was submitted on them is waited for, and then the other ranks, on all communicators at once, up to
+     * the longest timeout of theirs; one compilation or split of a communicator at a time (WRONG_STATE). NODE_FAILED:
+     * the first node that differs is named, on all ranks, or who did not come, and those communicators have ended.
+     * TIMEOUT: a library that carries messages did not come back. Without it a compilation waits for nobody, and ranks
+     * compare before the first collective of a submission begins. */
     bool compare_ranks;
 } rota_compile_options;
 #define ROTA_COMPILE_OPTIONS(...) ROTA_SIZED(rota_compile_options, __VA_ARGS__)

@@ -3,7 +3,9 @@
 #include "sched/collectives.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/given.h"
 #include "base/hash.h"
 #include "exec/address_kernels.h"
@@ -11,8 +13,6 @@
 #include "graph/host_run.h"
 #include "graph/record.h"
 #include "sched/ranks/parts.h"
-
-enum { COMMUNICATORS_MOST = 256 }; /* of a graph's, that are compared ahead */
 
 struct rota_listed_collectives {
     rota_listed_collectives *next;
@@ -169,34 +169,42 @@ static uint64_t digest_of(const recorded *node, uint64_t rest) {
     return rota_hash_bytes(ROTA_HASH_BEGIN ^ rest, &said, offsetof(rota_announcement, rest));
 }
 
-/* Which of them is the communicator's; count: none is. They are of different ones, of which a graph has few. */
-static uint32_t index_of(const recorded *const *nodes, uint32_t count,
-                         const rota_communicator *communicator) {
-    uint32_t i = 0;
-    while (i < count && nodes[i]->communicator != communicator) i++;
-    return i;
+/* By communicator, of a graph's nodes that are all ranks': one of them, as who walks them has it. */
+typedef struct by_communicator {
+    const recorded **cells; /* NULL: empty */
+    uint64_t mask;
+} by_communicator;
+
+/* Of so many nodes at the most. False: there is no memory. */
+static bool begin_by_communicator(by_communicator *all, uint32_t count) {
+    uint64_t size = 4;
+    while (size < 2 * (uint64_t)count) size *= 2;
+    all->mask = size - 1;
+    all->cells = calloc(size, sizeof *all->cells);
+    return all->cells != NULL;
 }
 
-/* The last that was met of each communicator's, as the graph is walked backwards. */
-static void arrange(recorded *const *nodes, uint32_t count, const recorded **last, uint32_t last_most) {
-    uint32_t last_count = 0;
+static const recorded **cell_of(const by_communicator *all, const rota_communicator *communicator) {
+    uint64_t i = (uintptr_t)communicator * 0x9e3779b97f4a7c15u >> 32 & all->mask;
+    while (all->cells[i] && all->cells[i]->communicator != communicator) i = (i + 1) & all->mask;
+    return &all->cells[i];
+}
+
+/* Backwards, so that the last that was met of a communicator's is the next one. Without memory none has a digest, and
+ * each is compared as it runs. */
+static void arranged(void *const *users, uint32_t count) {
+    by_communicator last;
+    if (!begin_by_communicator(&last, count)) return;
     for (uint32_t i = count; i-- > 0;) {
-        recorded *node = nodes[i];
+        recorded *node = users[i];
         if (rota_collective_is_of_two(node->collective.kind)) continue;
-        const uint32_t k = index_of(last, last_count, node->communicator);
-        if (k == last_most) continue; /* without a digest it is compared as it runs */
-        const recorded *next = k < last_count ? last[k] : NULL;
-        if (!next) last_count++;
-        last[k] = node;
+        const recorded **cell = cell_of(&last, node->communicator), *next = *cell;
+        *cell = node;
         ra_store_relaxed(&node->next, next);
         ra_store_relaxed(&node->rest, digest_of(node, next ? ra_load_relaxed(&next->rest) : 0));
         ra_store_relaxed(&node->rest_count, next ? ra_load_relaxed(&next->rest_count) + 1 : 1);
     }
-}
-
-static void arranged(void *const *users, uint32_t count) {
-    const recorded *last[COMMUNICATORS_MOST];
-    arrange((recorded *const *)(const void *)users, count, last, COMMUNICATORS_MOST);
+    free(last.cells);
 }
 
 /* rota_collective_position.next, of what comes before a graph's first. */
@@ -205,33 +213,81 @@ static bool find_first(const void *node, rota_collective *out) {
     return true;
 }
 
-/* All at once, so that it is no matter in which order ranks have them; then all are waited for. */
-static rota_status compared(void *const *users, uint32_t count) {
-    const recorded *first[COMMUNICATORS_MOST];
-    rota_comparison *begun[COMMUNICATORS_MOST];
+/* A communicator's part of a graph that is compared. */
+typedef struct compared_part {
+    const recorded *first;
+    rota_comparison *comparison; /* NULL: it has failed */
+} compared_part;
+
+/* The first failure of several, which are all gone through. */
+typedef struct first_failure {
+    rota_status status;
     char text[ROTA_ERROR_MESSAGE_MAX];
-    uint32_t found = 0, begun_count = 0;
-    rota_status status = ROTA_OK;
+} first_failure;
+
+static bool is_ok(first_failure *failure, rota_status status) {
+    if (status != ROTA_OK && failure->status == ROTA_OK) {
+        failure->status = status;
+        (void)snprintf(failure->text, sizeof failure->text, "%s", rota_last_error());
+    }
+    return status == ROTA_OK;
+}
+
+static uint32_t find_parts(void *const *users, uint32_t count, const by_communicator *first,
+                           compared_part *parts) {
+    uint32_t found = 0;
     for (uint32_t i = 0; i < count; i++) {
-        const recorded *node = users[i];
-        if (rota_collective_is_of_two(node->collective.kind) || found == COMMUNICATORS_MOST) continue;
-        if (index_of(first, found, node->communicator) == found) first[found++] = node;
+        const recorded *node = users[i], **cell = cell_of(first, node->communicator);
+        if (rota_collective_is_of_two(node->collective.kind) || *cell) continue;
+        *cell = node;
+        parts[found++].first = node;
     }
-    for (; begun_count < found && status == ROTA_OK; begun_count += status == ROTA_OK) {
-        rota_collective_position position = collective_of(first[begun_count]).position;
+    return found;
+}
+
+/* All are begun, then all are posted, then all are waited for, by one deadline: so it is no matter in which order ranks
+ * have them, and no communicator waits for another one. One that fails keeps none of the others: other ranks, which are
+ * told of that one, are at those. */
+static void compare_parts(compared_part *parts, uint32_t count, first_failure *failure) {
+    uint64_t patience_ns = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        rota_collective_position position = collective_of(parts[i].first).position;
         position.next = find_first;
-        status = rota_communicator_compare(first[begun_count]->communicator, &position, &begun[begun_count]);
+        (void)is_ok(failure,
+                    rota_comparison_begin(parts[i].first->communicator, &position, &parts[i].comparison));
     }
-    if (status != ROTA_OK) (void)snprintf(text, sizeof text, "%s", rota_last_error());
-    for (uint32_t i = 0; i < begun_count; i++) {
-        bool is_over;
-        const rota_status own = rota_comparison_wait(begun[i], &is_over);
-        if (!is_over) rota_graph_retain(first[i]->list->graph); /* a thread that does not come back has it */
-        if (own == ROTA_OK || status != ROTA_OK) continue;
-        status = own;
-        (void)snprintf(text, sizeof text, "%s", rota_last_error());
+    for (uint32_t i = 0; i < count; i++)
+        if (parts[i].comparison && !is_ok(failure, rota_comparison_await_turn(parts[i].comparison)))
+            parts[i].comparison = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!parts[i].comparison) continue;
+        const uint64_t own_ns = rota_comparison_patience_ns(parts[i].comparison);
+        if (own_ns > patience_ns) patience_ns = own_ns;
+        rota_comparison_post(parts[i].comparison);
     }
-    return status == ROTA_OK ? ROTA_OK : rota_fail(status, "%s", text);
+    const uint64_t deadline_ns = rota_deadline_after(patience_ns);
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_over = true;
+        if (parts[i].comparison)
+            (void)is_ok(failure, rota_comparison_wait(parts[i].comparison, deadline_ns, &is_over));
+        /* A thread that does not come back has it. */
+        if (!is_over) rota_graph_retain(parts[i].first->list->graph);
+    }
+}
+
+static rota_status compared(void *const *users, uint32_t count) {
+    first_failure failure = {.status = ROTA_OK};
+    by_communicator first;
+    compared_part *parts = calloc(count, sizeof *parts);
+    if (parts && begin_by_communicator(&first, count)) {
+        compare_parts(parts, find_parts(users, count, &first, parts), &failure);
+        free(first.cells);
+    } else {
+        (void)is_ok(&failure,
+                    rota_fail(ROTA_OUT_OF_MEMORY, "no host memory to compare %u collectives", count));
+    }
+    free(parts);
+    return failure.status == ROTA_OK ? ROTA_OK : rota_fail(failure.status, "%s", failure.text);
 }
 
 static const rota_host_on_device later = {{begin, skipped},

@@ -390,15 +390,30 @@ struct rota_comparison {
     asked_split split;
     rota_collective barrier;
     char graph[64];
+    rota_ticket submitted; /* the read of the token, which comes after what was; none: it is over */
+    uint32_t unused;
 };
 
-rota_status rota_communicator_compare(rota_communicator *c, const rota_collective_position *first,
-                                      rota_comparison **out) {
-    uint32_t unused;
+/* The thread's reference, and that of who asks. */
+static void forget_unposted(rota_comparison *comparison) {
+    rota_rank_forget(&comparison->split.asked);
+    rota_rank_forget(&comparison->split.asked);
+}
+
+static rota_status read_token(rota_comparison *made) {
+    rota_buffer *token = made->split.communicator->token;
+    const rota_status status =
+        rota_buffer_read_async(token, 0, &made->unused, sizeof made->unused, &made->submitted);
+    if (status != ROTA_BUSY) return status;
+    made->submitted = (rota_ticket){0}; /* no room for one more: this one waits here */
+    return rota_buffer_read(token, 0, &made->unused, sizeof made->unused);
+}
+
+rota_status rota_comparison_begin(rota_communicator *c, const rota_collective_position *first,
+                                  rota_comparison **out) {
     *out = NULL;
     ROTA_TRY(check_process(c));
     if (ra_load_acquire(&c->posted.is_closed)) return fail_closed(c);
-    ROTA_TRY(rota_buffer_read(c->token, 0, &unused, sizeof unused)); /* as of a split */
     rota_comparison *made = (rota_comparison *)(void *)rota_rank_ask(sizeof *made, split_on_thread);
     if (!made) return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory", c->name);
     (void)snprintf(made->graph, sizeof made->graph, "%s", first->graph ? first->graph : "");
@@ -408,18 +423,35 @@ rota_status rota_communicator_compare(rota_communicator *c, const rota_collectiv
     made->barrier.position.index = made->barrier.position.list_count = 0;
     made->split.communicator = c;
     made->split.compares = &made->barrier;
-    rota_rank_thread_call(c->thread, &made->split.asked.call);
-    *out = made;
-    return ROTA_OK;
+    const rota_status status = read_token(made);
+    if (status == ROTA_OK)
+        *out = made;
+    else
+        forget_unposted(made);
+    return status;
 }
 
-rota_status rota_comparison_wait(rota_comparison *comparison, bool *out_is_over) {
+rota_status rota_comparison_await_turn(rota_comparison *comparison) {
+    const rota_status status = comparison->submitted.id ? rota_wait(comparison->submitted, 0) : ROTA_OK;
+    /* Else it may be written still, and is kept for good. */
+    if (status != ROTA_OK && status != ROTA_TIMEOUT) forget_unposted(comparison);
+    return status;
+}
+
+void rota_comparison_post(rota_comparison *comparison) {
+    rota_rank_thread_call(comparison->split.communicator->thread, &comparison->split.asked.call);
+}
+
+uint64_t rota_comparison_patience_ns(const rota_comparison *comparison) {
+    const uint64_t timeout_ns = comparison->split.communicator->timeout_ns;
+    return timeout_ns + timeout_ns / 2 + answer_ns;
+}
+
+rota_status rota_comparison_wait(rota_comparison *comparison, uint64_t deadline_ns, bool *out_is_over) {
     const rota_communicator *c = comparison->split.communicator;
-    const uint64_t patience = c->timeout_ns + c->timeout_ns / 2;
     char what[128];
     (void)snprintf(what, sizeof what, "communicator '%s': comparing a graph's collectives", c->name);
-    const rota_status status = rota_rank_await(&comparison->split.asked,
-                                               rota_deadline_after(patience + answer_ns), what, out_is_over);
+    const rota_status status = rota_rank_await(&comparison->split.asked, deadline_ns, what, out_is_over);
     if (*out_is_over) rota_rank_forget(&comparison->split.asked);
     return status;
 }

@@ -87,13 +87,20 @@ void rota_communicator_unmake(rota_communicator *communicator);
 void rota_communicator_carry_by(rota_communicator *communicator, rota_transport *transport);
 /* On the thread: closes a transport that nobody wants, beside what else it has. */
 void rota_communicator_drop(rota_rank_thread *thread, rota_transport *transport);
-/* Begins to compare what graphs have on it from `first` on, whose graph is there until it is over; all ranks do. It
- * waits for what was submitted, and rota_comparison_wait for the other ranks, once. Errors as of a split. */
+/* Compares what graphs have on it from `first` on, whose graph is there until it is over; all ranks do. In three steps,
+ * so that of several communicators none waits for another one's: begun, which waits for nothing; posted, when what was
+ * submitted on it is over; and waited for, until the other ranks have come. Errors as of a split. Where one fails
+ * before it is waited for it is gone. */
 typedef struct rota_comparison rota_comparison;
-rota_status rota_communicator_compare(rota_communicator *communicator, const rota_collective_position *first,
-                                      rota_comparison **out_comparison);
+rota_status rota_comparison_begin(rota_communicator *communicator, const rota_collective_position *first,
+                                  rota_comparison **out_comparison);
+/* Waits for what was submitted before it was begun. */
+rota_status rota_comparison_await_turn(rota_comparison *comparison);
+void rota_comparison_post(rota_comparison *comparison);
+/* How long its transport may take, and says whom it waited for, and its thread. */
+uint64_t rota_comparison_patience_ns(const rota_comparison *comparison);
 /* *out_is_over false: it is the thread's still. */
-rota_status rota_comparison_wait(rota_comparison *comparison, bool *out_is_over);
+rota_status rota_comparison_wait(rota_comparison *comparison, uint64_t deadline_ns, bool *out_is_over);
 /* open_ranks.c. rota_rank_devices_open; where it fails the communicators are closed, and NULL. */
 rota_status rota_communicator_open_devices(rota_communicator **communicators, uint32_t count,
                                            rota_device *const *devices);

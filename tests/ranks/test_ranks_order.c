@@ -458,6 +458,100 @@ static void compared_as_compiled(void **state) {
     }
 }
 
+/* More communicators than one would think of: each is compared, also the last one. */
+enum { GROUPS = 300 };
+
+typedef struct wide {
+    pthread_t thread;
+    rota_communicator *world;
+    uint32_t rank;
+    rota_status status;
+    char said[ROTA_ERROR_MESSAGE_MAX];
+} wide;
+
+static void *compile_wide(void *user) {
+    wide *own = user;
+    rota_communicator *groups[GROUPS];
+    rota_device *device;
+    rota_plan *plan = NULL;
+    char name[16];
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        (void)snprintf(name, sizeof name, "group %u", g);
+        rank_ok(rota_communicator_open_split(own->world, 0, 0, name, &groups[g]));
+    }
+    rota_tensor x = tensor_of(own->rank, 1);
+    recording r = begin("wide");
+    for (uint32_t g = 0; g < GROUPS; g++)
+        rank_ok(rota_op_all_reduce_into(
+            r.tape, groups[g], x, own->rank && g == GROUPS - 1 ? ROTA_COLLECTIVE_MIN : ROTA_COLLECTIVE_SUM,
+            x));
+    rota_tape_destroy(r.tape);
+    rota_recorder_close(r.recorder);
+    rank_ok(rota_device_open(runtimes[own->rank], "cpu", &device));
+    own->status = rota_compile(
+        runtimes[own->rank], r.graph,
+        &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .compare_ranks = true), &plan);
+    (void)snprintf(own->said, sizeof own->said, "%s", rota_last_error());
+    rota_plan_release(plan);
+    rota_graph_release(r.graph);
+    rota_buffer_release(x.buffer);
+    for (uint32_t g = 0; g < GROUPS; g++) rank_ok(rota_communicator_close(groups[g], 0));
+    return NULL;
+}
+
+static void many_are_compared(void **state) {
+    (void)state;
+    rota_communicator *world[2];
+    wide ranks[2];
+    open_runtimes(2);
+    open_named(2, "world", false, world);
+    for (uint32_t r = 0; r < 2; r++) {
+        ranks[r] = (wide){.world = world[r], .rank = r};
+        assert_int_equal(pthread_create(&ranks[r].thread, NULL, compile_wide, &ranks[r]), 0);
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_int_equal(pthread_join(ranks[r].thread, NULL), 0);
+        assert_int_equal(ranks[r].status, ROTA_NODE_FAILED);
+        if (!strstr(ranks[r].said, "communicator 'group 299': the ranks' collectives differ"))
+            fail_msg("%s", ranks[r].said);
+    }
+    for (uint32_t r = 0; r < 2; r++) assert_ok(rota_communicator_close(world[r], 0));
+    close_runtimes(2);
+}
+
+/* One rank can't compare on the first communicator, which it has ended: it is at the second one all the same, where the
+ * other rank waits for it, and both are told of the first one at once. */
+static void one_that_has_ended(void **state) {
+    (void)state;
+    rota_communicator *of[2][2];
+    compiling ranks[2];
+    open_runtimes(2);
+    open_named(2, "first", false, of[0]);
+    open_named(2, "second", false, of[1]);
+    const uint64_t begin_ns = rota_clock_ns();
+    assert_ok(rota_communicator_abort(of[0][0], "it is not needed"));
+    rota_tensor x = tensor_of(0, 1);
+    rota_plan *failing = sum_of("before", 0, of[0][0], x);
+    rota_ticket ticket;
+    assert_ok(rota_submit(failing, NULL, &ticket)); /* so that what was submitted on it has failed, too */
+    for (uint32_t r = 0; r < 2; r++) {
+        ranks[r] = (compiling){.of = {of[0][r], of[1][r]}, .rank = r};
+        assert_int_equal(pthread_create(&ranks[r].thread, NULL, compile_compared, &ranks[r]), 0);
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_int_equal(pthread_join(ranks[r].thread, NULL), 0);
+        assert_int_equal(ranks[r].status, ROTA_NODE_FAILED);
+        if (!strstr(ranks[r].said, "communicator 'first': rank 0 ended it: it is not needed"))
+            fail_msg("%s", ranks[r].said);
+    }
+    assert_true(rota_clock_ns() - begin_ns < soon_ns);
+    rota_plan_release(failing);
+    rota_buffer_release(x.buffer);
+    for (uint32_t c = 0; c < 2; c++)
+        for (uint32_t r = 0; r < 2; r++) assert_ok(rota_communicator_close(of[c][r], 0));
+    close_runtimes(2);
+}
+
 /* ---- What is pinned ---- */
 
 /* As rota_communicator_options.deterministic has it. */
@@ -483,7 +577,8 @@ int main(void) {
         cmocka_unit_test(one_order_that_comes_in_two), cmocka_unit_test(recorded_in_two_orders),
         cmocka_unit_test(a_graph_that_differs_behind), cmocka_unit_test(a_graph_that_has_more),
         cmocka_unit_test(compared_as_compiled),        cmocka_unit_test(what_nccl_has_pinned),
-        cmocka_unit_test(fails_behind_another),
+        cmocka_unit_test(fails_behind_another),        cmocka_unit_test(many_are_compared),
+        cmocka_unit_test(one_that_has_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
