@@ -244,7 +244,7 @@ def ranks_started(o, variant, folder):
     try:
         for rank in range(o.ranks):
             with open(f"{folder}/{rank}.out", "w") as out, open(f"{folder}/{rank}.err", "w") as err:
-                started.append(subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--variant", variant,
+                started.append(subprocess.Popen([sys.executable, *sys.argv, "--variant", variant,
                                                  "--meet", f"{folder}/meet"], stdout=out, stderr=err,
                                                 stdin=subprocess.DEVNULL, env=os.environ | {"RANK": str(rank)}))
         yield started
@@ -295,28 +295,55 @@ def run_ranks(o, variant):
         return json.loads(read(f"{folder}/0.out").strip().splitlines()[-1])
 
 
-def write_rows(o, rows):
-    """All rows till now, in the stead of what the file had."""
+def write_rows(o, rows, sizes):
+    """All rows till now, in the stead of what the file had; sizes: the names of options that say what was timed."""
     if not o.out:
         return
-    sizes = {name: getattr(o, name) for name in ("ranks", "batch", "block", "layers", "dim")}
+    sizes = {name: getattr(o, name) for name in sizes}
     with open(f"{o.out}.new", "w") as file:
         json.dump(sizes | {"rows": rows}, file, indent=1)
     os.replace(f"{o.out}.new", o.out)
 
 
 def describe(row):
+    name = " ".join(str(row[what]) for what in ("mode", "vocabulary", "attention", "precision") if what in row)
     if "error" in row:
-        return f"{row['mode']:16} {row['vocabulary']} {row['attention']:6} failed: {row['error']}"
-    name = "rota" if row["mode"] == "rota" else f"{row['mode']:16} {row['vocabulary']} {row['attention']:6}"
+        return f"{name} failed: {row['error']}"
     memory = f", {row['reserved_mib']} MiB" if "reserved_mib" in row else ""
     return (f"{name:30} {row['median_ms']:8.3f} ms (min {row['min_ms']:.3f}, max {row['max_ms']:.3f}){memory}, loss "
             f"{row['first_loss']:.4f} to {row['last_loss']:.4f}"
              f"{'' if row['checked'] else ' NOT CHECKED: does not count'}")
 
 
-def main():
-    o = parse()
+def compare(o, rota, variants, sizes):
+    """Runs rota's side where it is given, then each variant (what names it, of which the values joined by colons are
+    --variant's): prints what each came to and the best. The exit code."""
+    # By an exception, so that ranks and folders go first.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    rows = []
+    if rota:
+        rows.append(rota(o))
+        print(describe(rows[-1]), flush=True)
+        write_rows(o, rows, sizes)
+    for variant in variants:
+        try:
+            rows.append(run_ranks(o, ":".join(map(str, variant.values()))))
+        except RuntimeError as error:
+            rows.append(variant | {"error": str(error), "checked": False})
+        print(describe(rows[-1]), flush=True)
+        write_rows(o, rows, sizes)
+    rivals = [row for row in rows if row["checked"] and row["mode"] != "rota"]
+    if rivals:
+        best = min(rivals, key=lambda row: row["median_ms"])
+        print(f"PyTorch {best['torch']}'s best at batch {o.batch} on {o.ranks} {'GPUs' if o.on == 'cuda' else 'ranks'}:"
+              f" {describe(best)}")
+        if rows[0]["mode"] == "rota" and rows[0]["checked"]:
+            print(f"rota's step over PyTorch's best: {rows[0]['median_ms'] / best['median_ms']:.3f}")
+    return 0 if rivals and all(row["checked"] for row in rows if row["mode"] == "rota") else 1
+
+
+def need_torch(o):
+    """Ends with 77 without PyTorch or so many CUDA devices."""
     try:
         import torch
     except ImportError as error:
@@ -325,35 +352,19 @@ def main():
     if o.on == "cuda" and torch.cuda.device_count() < o.ranks:
         print(f"skipped: PyTorch sees {torch.cuda.device_count()} CUDA devices, {o.ranks} are asked for")
         sys.exit(77)
+
+
+def main():
+    o = parse()
+    need_torch(o)
     if o.variant:
         mode, padded, attention = o.variant.split(":")
         run_variant(o, mode, int(padded), attention)
         return
-    # By an exception, so that ranks and folders go first.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    rows = []
-    if o.train_gpt:
-        rows.append(run_rota(o))
-        print(describe(rows[-1]), flush=True)
-        write_rows(o, rows)
-    for mode in o.modes.split(","):
-        for padded in map(int, o.vocabularies.split(",")):
-            for attention in o.attentions.split(","):
-                try:
-                    rows.append(run_ranks(o, f"{mode}:{padded}:{attention}"))
-                except RuntimeError as error:
-                    rows.append({"mode": mode, "vocabulary": padded, "attention": attention, "error": str(error),
-                                 "checked": False})
-                print(describe(rows[-1]), flush=True)
-                write_rows(o, rows)
-    rivals = [row for row in rows if row["checked"] and row["mode"] != "rota"]
-    if rivals:
-        best = min(rivals, key=lambda row: row["median_ms"])
-        print(f"PyTorch {best['torch']}'s best at batch {o.batch} on {o.ranks} {'GPUs' if o.on == 'cuda' else 'ranks'}:"
-              f" {describe(best)}")
-        if rows[0]["mode"] == "rota" and rows[0]["checked"]:
-            print(f"rota's step over PyTorch's best: {rows[0]['median_ms'] / best['median_ms']:.3f}")
-    sys.exit(0 if rivals and all(row["checked"] for row in rows if row["mode"] == "rota") else 1)
+    variants = [{"mode": mode, "vocabulary": int(padded), "attention": attention} for mode in o.modes.split(",")
+                for padded in o.vocabularies.split(",") for attention in o.attentions.split(",")]
+    sys.exit(compare(o, run_rota if o.train_gpt else None, variants, ("ranks", "batch", "block", "layers", "dim")))
 
 
-main()
+if __name__ == "__main__":
+    main()
