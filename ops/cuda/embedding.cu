@@ -101,6 +101,17 @@ ROTA_DEVICE uint32_t list_rows(const uint32_t *index, uint64_t first, uint64_t r
     return listed;
 }
 
+/* Adds to `total` the first `count` of several rows that were in flight, in order. */
+template <int W, int MOST>
+ROTA_DEVICE void add_in_order(const pack<W> (&value)[MOST], uint32_t count, pack<W> &total) {
+#pragma unroll
+    for (uint32_t k = 0; k < MOST; k++)
+        if (k < count) {
+#pragma unroll
+            for (int j = 0; j < W; j++) total.v[j] += value[k].v[j];
+        }
+}
+
 /* Adds to `total` the rows of a class that one warp has listed, in order. */
 template <bool HALF, int W>
 ROTA_DEVICE void add_list(const values<HALF> &dy, uint64_t dim, uint64_t base, uint32_t own, uint32_t column,
@@ -109,7 +120,7 @@ ROTA_DEVICE void add_list(const values<HALF> &dy, uint64_t dim, uint64_t base, u
     const uint32_t *entry = list.entry[of_warp];
     for (uint32_t e = 0; e < count; e += 32) {
         uint32_t hits = __ballot_sync(0xFFFFFFFFu, e + lane < count && entry[e + lane] >> ROW_BITS == own);
-        while (hits) { /* several rows in flight, added in order */
+        while (hits) {
             pack<W> value[IN_FLIGHT];
             uint32_t found = 0;
 #pragma unroll
@@ -120,12 +131,7 @@ ROTA_DEVICE void add_list(const values<HALF> &dy, uint64_t dim, uint64_t base, u
                 hits &= hits - 1;
                 found++;
             }
-#pragma unroll
-            for (uint32_t k = 0; k < IN_FLIGHT; k++)
-                if (k < found) {
-#pragma unroll
-                    for (int j = 0; j < W; j++) total.v[j] += value[k].v[j];
-                }
+            add_in_order(value, found, total);
         }
     }
 }
@@ -218,9 +224,9 @@ ROTA_DEVICE bool add_met(const values<HALF> &dy, uint64_t dim, uint64_t base, ui
     constexpr int FLYING = W == 8 ? IN_FLIGHT : 2 * IN_FLIGHT;
     uint32_t there = __ballot_sync(0xFFFFFFFFu, word != 0), hits = 0;
     uint64_t first = base;
-    while (there != 0 || hits != 0) { /* several rows in flight, added in order */
+    while (there != 0 || hits != 0) {
         pack<W> value[FLYING];
-        int found = 0;
+        uint32_t found = 0;
 #pragma unroll
         for (int k = 0; k < FLYING; k++) {
             if (hits == 0) {
@@ -236,12 +242,7 @@ ROTA_DEVICE bool add_met(const values<HALF> &dy, uint64_t dim, uint64_t base, ui
             hits &= hits - 1;
             found++;
         }
-#pragma unroll
-        for (int k = 0; k < FLYING; k++)
-            if (k < found) {
-#pragma unroll
-                for (int j = 0; j < W; j++) total.v[j] += value[k].v[j];
-            }
+        add_in_order(value, found, total);
     }
     return true;
 }
