@@ -1,5 +1,6 @@
 /* Cancelled while it is held, for points of the application's, for staging memory, for an instance: it waits for none
- * of these any more, and leaves alone what the application may still have. All else about it: test_cancel.c. */
+ * of these any more, and leaves alone what the application may still have. All else about it: test_cancel.c and
+ * test_cancel_around.c. */
 #include "tests/sched/runtime/external_kit.h"
 
 #include <stdlib.h>

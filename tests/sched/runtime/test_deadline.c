@@ -17,10 +17,6 @@
 #define SOON_NS 10000000000u
 #define NEVER_NS 3600000000000u
 
-static rota_buffer *filled(rota_device *device, const char *name, uint32_t value) {
-    return test_words(device, name, WORDS, value);
-}
-
 static rota_ticket submit_by(rota_plan *plan, rota_external_timeline *timeline, uint64_t deadline_ns) {
     const rota_external_point point = {timeline, 1};
     rota_ticket ticket;

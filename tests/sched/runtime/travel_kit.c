@@ -101,6 +101,10 @@ uint32_t mapped(uint32_t value, uint32_t i) {
     return test_mix(value, i + SEED);
 }
 
+rota_buffer *filled(rota_device *device, const char *name, uint32_t value) {
+    return test_words(device, name, WORDS, value);
+}
+
 void sketch_open(sketch *s) {
     memset(s, 0, sizeof *s);
     assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "travel"), &s->graph));

@@ -35,6 +35,8 @@ rota_status source_host(void *user, void *const *operands, const uint64_t *bytes
 typedef enum source_kind { HOST_NODE, CPU_KERNEL, ADVERSARY_KERNEL, SOURCES } source_kind;
 
 uint32_t mapped(uint32_t value, uint32_t i);
+/* WORDS of this value, on the device. */
+rota_buffer *filled(rota_device *device, const char *name, uint32_t value);
 
 /* A graph that is being recorded. */
 typedef struct sketch {
