@@ -2,7 +2,7 @@
 steps), as rota's op, which reads a gradient of 16 bits as it is."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -40,21 +40,25 @@ def begun_into(out: Sequence[Any], rates: Sequence[Any], last: Any) -> bool:
     return True
 
 
-def update(
-    p: Any,
-    g: Any,
-    m: Any,
-    v: Any,
-    rates: Any,
-    beta1: float,
-    beta2: float,
-    eps: float,
-    decay: float,
-    coupled: bool,
-    half: Any = None,
-) -> None:
-    """A step of p and its moments by a gradient; `coupled`: Adam's weight decay, which is a part of that; `half`: what
-    p has then in 16 bits."""
+class Step(NamedTuple):
+    """What ADAMW is called with, in its order: a step of p and its moments by a gradient and a row of rates."""
+
+    p: Any
+    g: Any
+    m: Any
+    v: Any
+    rates: Any
+    beta1: float
+    beta2: float
+    eps: float
+    decay: float
+    coupled: bool  # Adam's weight decay, which is a part of the gradient
+    half: Any = None  # what p has then in 16 bits
+
+
+def update(*given: Any, **named: Any) -> None:
+    """A step, as Step says."""
+    p, g, m, v, rates, beta1, beta2, eps, decay, coupled, half = Step(*given, **named)
     _, lr, step = rates.unbind()
     g = g.to(p.dtype)
     if coupled:
@@ -91,27 +95,14 @@ ADAMW = define(
 
 
 @lowers(ADAMW)
-def adamw(
-    s: Segment,
-    node: Any,
-    y: Any,
-    p: Any,
-    g: Any,
-    m: Any,
-    v: Any,
-    rates: Any,
-    beta1: float,
-    beta2: float,
-    eps: float,
-    decay: float,
-    coupled: bool,
-    half: Any = None,
-) -> None:
-    gradient, given = s.read(g), s.read(rates)
-    values, mean, square = (s.write(one) for one in (p, m, v))
-    narrow = None if half is None else s.write(half)
+def adamw(s: Segment, node: Any, y: Any, *given: Any, **named: Any) -> None:
+    step = Step(*given, **named)
+    gradient, rates = s.read(step.g), s.read(step.rates)
+    values, mean, square = (s.write(one) for one in (step.p, step.m, step.v))
+    narrow = None if step.half is None else s.write(step.half)
     never = ops.Constant(1)  # the rates are in memory
-    ops.adamw(values, gradient, mean, square, never, never, beta1, beta2, eps, decay, given, narrow, coupled)
+    options = (step.beta1, step.beta2, step.eps, step.decay)
+    ops.adamw(values, gradient, mean, square, never, never, *options, rates, narrow, step.coupled)
 
 
 # ---- Finding them ----
