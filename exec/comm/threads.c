@@ -46,6 +46,8 @@ static void add_last(rota_link *list, rota_link *link) {
     rota_link_add(list->previous, link);
 }
 
+/* Looked through once a message, not once a node: a receiver has about one message of each other rank and communicator
+ * at a time, and ranks of one process are few, as each has a runtime. */
 static message *find(rota_link *list, const message *other) {
     for (rota_link *link = list->next; link != list; link = link->next) {
         message *found = ROTA_LINKED(link, message, link);
