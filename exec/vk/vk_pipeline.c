@@ -50,7 +50,37 @@ static void pipeline_free(rota_vk_device *device, rota_vk_pipeline *pipeline) {
     free(pipeline);
 }
 
-/* The driver's part: module, specialization, pipeline. */
+VkResult rota_vk_compute_pipeline(const rota_vk_device *device, const rota_vk_shader *shader,
+                                  VkPipelineLayout layout, VkPipeline *out_pipeline, const char **out_call) {
+    const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+        .requiredSubgroupSize = shader->subgroup_size};
+    const VkShaderModuleCreateInfo module_info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                                  .codeSize = shader->size_bytes,
+                                                  .pCode = shader->words};
+    VkShaderModule module;
+    *out_call = "vkCreateShaderModule";
+    VkResult result =
+        device->vk.CreateShaderModule(device->handle, &module_info, device->application.allocator, &module);
+    if (result != VK_SUCCESS) return result;
+    const VkComputePipelineCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .pNext = shader->subgroup_size ? &subgroup : NULL,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = module,
+                  .pName = shader->entry,
+                  .pSpecializationInfo = shader->specialization},
+        .layout = layout,
+    };
+    *out_call = "vkCreateComputePipelines";
+    result = device->vk.CreateComputePipelines(device->handle, device->compiled.cache, 1, &info,
+                                               device->application.allocator, out_pipeline);
+    device->vk.DestroyShaderModule(device->handle, module, device->application.allocator);
+    return result;
+}
+
+/* The driver's part, with the specialization. */
 static rota_status build(rota_vk_device *device, const rota_vk_pipeline_key *key,
                          rota_vk_pipeline *pipeline) {
     const rota_kernel *kernel = key->kernel;
@@ -60,33 +90,15 @@ static rota_status build(rota_vk_device *device, const rota_vk_pipeline_key *key
     memcpy(values + 2, key->spec, (size_t)kernel->vk.spec_count * 4);
     for (uint32_t i = 0; i < count; i++)
         entries[i] = (VkSpecializationMapEntry){.constantID = i, .offset = i * 4, .size = 4};
-    VkSpecializationInfo specialization = {
+    const VkSpecializationInfo specialization = {
         .mapEntryCount = count, .pMapEntries = entries, .dataSize = (size_t)count * 4, .pData = values};
-    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
-        .requiredSubgroupSize = kernel->vk.subgroup_size};
-    VkShaderModuleCreateInfo module_info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                            .codeSize = kernel->vk.size_bytes,
-                                            .pCode = kernel->vk.words};
-    VkShaderModule module;
-    VkResult result =
-        device->vk.CreateShaderModule(device->handle, &module_info, device->application.allocator, &module);
-    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateShaderModule");
-    VkComputePipelineCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                  .pNext = kernel->vk.subgroup_size ? &subgroup : NULL,
-                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                  .module = module,
-                  .pName = entry_of(kernel),
-                  .pSpecializationInfo = &specialization},
-        .layout = device->layout,
-    };
-    result = device->vk.CreateComputePipelines(device->handle, device->compiled.cache, 1, &info,
-                                               device->application.allocator, &pipeline->handle);
-    device->vk.DestroyShaderModule(device->handle, module, device->application.allocator);
-    if (result == VK_ERROR_DEVICE_LOST) return rota_vk_lose(device, result, "vkCreateComputePipelines");
-    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateComputePipelines");
+    const rota_vk_shader shader = {kernel->vk.words, kernel->vk.size_bytes, entry_of(kernel), &specialization,
+                                   kernel->vk.subgroup_size};
+    const char *call;
+    const VkResult result =
+        rota_vk_compute_pipeline(device, &shader, device->layout, &pipeline->handle, &call);
+    if (result == VK_ERROR_DEVICE_LOST) return rota_vk_lose(device, result, call);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, call);
     rota_vk_name(device, VK_OBJECT_TYPE_PIPELINE, (uint64_t)pipeline->handle, "%s", kernel->name);
     return ROTA_OK;
 }

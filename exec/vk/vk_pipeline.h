@@ -40,6 +40,19 @@ typedef struct rota_vk_compiled_shared {
     rota_vk_image *images;
 } rota_vk_compiled_shared;
 
+typedef struct rota_vk_shader {
+    const uint32_t *words;
+    size_t size_bytes;
+    const char *entry;
+    const VkSpecializationInfo *specialization; /* NULL: none */
+    uint32_t subgroup_size;                     /* 0: as the device has it */
+} rota_vk_shader;
+
+/* A compute pipeline of the device's cache, which is the caller's; of a failure, the driver's call that it is of. The
+ * driver compiles meanwhile: see above. */
+VkResult rota_vk_compute_pipeline(const rota_vk_device *device, const rota_vk_shader *shader,
+                                  VkPipelineLayout layout, VkPipeline *out_pipeline, const char **out_call);
+
 /* The pipeline for a key, made when it is the first use. Blocks in the driver's compiler, which serves one
  * caller at a time. */
 rota_status rota_vk_pipeline_get(rota_vk_device *device, const rota_vk_pipeline_key *key,

@@ -22,6 +22,7 @@
 
 #if ROTA_TEST_HOOKS
 #include "exec/vk/vk_device.h"
+#include "exec/vk/vk_pipeline.h"
 #include "exec/vk/vk_record.h"
 #include "spv/vk_touch.h"
 #include "spv/vk_touch_write.h"
@@ -72,24 +73,11 @@ static rota_status make_layouts(rota_vk_device *device) {
 
 static rota_status make_pipeline(rota_vk_device *device, const uint32_t *words, size_t size_bytes,
                                  VkPipeline *out_pipeline) {
-    VkShaderModuleCreateInfo module_info = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = size_bytes, .pCode = words};
-    VkShaderModule module;
-    VkResult result =
-        device->vk.CreateShaderModule(device->handle, &module_info, device->application.allocator, &module);
-    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateShaderModule");
-    VkComputePipelineCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                  .module = module,
-                  .pName = "main"},
-        .layout = device->touch.pipeline_layout,
-    };
-    result = device->vk.CreateComputePipelines(device->handle, device->compiled.cache, 1, &info,
-                                               device->application.allocator, out_pipeline);
-    device->vk.DestroyShaderModule(device->handle, module, device->application.allocator);
-    return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkCreateComputePipelines");
+    const rota_vk_shader shader = {.words = words, .size_bytes = size_bytes, .entry = "main"};
+    const char *call;
+    const VkResult result =
+        rota_vk_compute_pipeline(device, &shader, device->touch.pipeline_layout, out_pipeline, &call);
+    return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, call);
 }
 
 rota_status rota_vk_touch_open(rota_vk_device *device) {
