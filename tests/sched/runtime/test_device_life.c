@@ -3,12 +3,8 @@
 #include "tests/kit/support.h"
 
 #include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "base/assert.h"
 #include "base/atomic.h"
@@ -17,6 +13,7 @@
 #include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/loss.h"
+#include "tests/kit/assertion.h"
 
 /* docs/drawings/device_life.txt, its arrows and its note. */
 static bool is_drawn(rota_life from, rota_life to) {
@@ -65,6 +62,15 @@ static void the_table_is_as_drawn(void **state) {
         }
 }
 
+typedef struct change {
+    rota_life from, to;
+} change;
+
+static void move(void *user) {
+    const change *c = user;
+    if (rota_device_move(new_device(c->from), c->to)) _exit(1);
+}
+
 static void what_is_not_in_the_table_is_an_assertion(void **state) {
     (void)state;
     uint32_t faults = 0;
@@ -72,20 +78,7 @@ static void what_is_not_in_the_table_is_an_assertion(void **state) {
         for (rota_life to = 0; to < ROTA_LIVES; to++) {
             if (!is_fault(from, to)) continue;
             faults++;
-            const pid_t child = fork();
-            assert_true(child >= 0);
-            if (child == 0) {
-                (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-                (void)signal(SIGABRT, SIG_DFL);
-                (void)freopen("/dev/null", "w", stderr);
-                _exit(rota_device_move(new_device(from), to) ? 1 : 7);
-            }
-            int status;
-            assert_int_equal(waitpid(child, &status, 0), child);
-            if (ROTA_ASSERTIONS)
-                assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-            else
-                assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+            assert_int_equal(test_is_an_assertion(move, &(change){from, to}), ROTA_ASSERTIONS);
         }
     assert_int_equal(faults, 2); /* a device that is open is neither closed nor left but by CLOSING */
 }

@@ -2,10 +2,6 @@
  * builds that have assertions. So does a plan that takes another's residency for its own. */
 #include "tests/kit/runtime_support.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "base/assert.h"
 #include "graph/buffer_internal.h"
@@ -21,6 +17,7 @@
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/blocked.h"
 #include "sched/runtime/submitter/submitter.h"
+#include "tests/kit/assertion.h"
 
 static void sequence(rota_runtime *runtime) {
     (void)rota_sequencer_round(runtime->sequencer);
@@ -61,44 +58,29 @@ static void own_anothers(rota_runtime *runtime) {
 
 typedef void (*call)(rota_runtime *runtime);
 
-/* In a process of its own, with a runtime of its own, whose threads run. */
-static int status_of(call fn) {
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-        (void)signal(SIGABRT, SIG_DFL);
-        (void)freopen("/dev/null", "w", stderr);
-        rota_runtime *runtime;
-        rota_device *device;
-        if (rota_runtime_open(NULL, &runtime) != ROTA_OK ||
-            rota_device_open(runtime, "cpu", &device) != ROTA_OK)
-            _exit(1);
-        if (fn) fn(runtime);
-        _exit(7);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return status;
+/* With a runtime, whose threads run. NULL: no call. */
+static void in_a_runtime(void *user) {
+    const call *fn = user;
+    rota_runtime *runtime;
+    rota_device *device;
+    if (rota_runtime_open(NULL, &runtime) != ROTA_OK || rota_device_open(runtime, "cpu", &device) != ROTA_OK)
+        _exit(1);
+    if (*fn) (*fn)(runtime);
 }
 
 static void a_call_from_another_thread_ends_the_program(void **state) {
     (void)state;
     if (!ROTA_ASSERTIONS) skip(); /* such calls are races then */
-    int status = status_of(NULL);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
-    static const call calls[] = {sequence, sweep, want, look_at_held, watch_callbacks, rescue};
-    for (uint32_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        status = status_of(calls[i]);
-        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    }
+    assert_false(test_is_an_assertion(in_a_runtime, &(call){NULL}));
+    call calls[] = {sequence, sweep, want, look_at_held, watch_callbacks, rescue};
+    for (uint32_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        assert_true(test_is_an_assertion(in_a_runtime, &calls[i]));
 }
 
 static void a_residency_has_one_owner(void **state) {
     (void)state;
     if (!ROTA_ASSERTIONS) skip();
-    const int status = status_of(own_anothers);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    assert_true(test_is_an_assertion(in_a_runtime, &(call){own_anothers}));
 }
 
 int main(void) {
