@@ -1,8 +1,9 @@
-/* FNV-1a: a hash for tables, for names of files and for checks against damage. Whoever wants two texts of one hash
- * finds them: it keeps nobody out. Internal; not installed.
+/* Hashes for tables, for names of files and for checks against damage. Whoever wants two texts of one hash finds them:
+ * they keep nobody out. Internal; not installed.
  *
- * Fowler, Noll and Vo's, by draft-eastlake-fnv ("The FNV Non-Cryptographic Hash Algorithm"), whose test vectors
- * tests/base/test_base.c has. What it gives stands in files of caches and is compared between ranks: it stays. */
+ * Of bytes: FNV-1a, Fowler, Noll and Vo's, by draft-eastlake-fnv ("The FNV Non-Cryptographic Hash Algorithm"), whose
+ * test vectors tests/base/test_base.c has. What it gives stands in files of caches and is compared between ranks: it
+ * stays. */
 #ifndef ROTA_BASE_HASH_H
 #define ROTA_BASE_HASH_H
 
@@ -30,7 +31,20 @@ static inline uint64_t rota_hash_text(uint64_t hash, const char *text) {
     return hash;
 }
 
-/* The same of 32 bits, for what people read and compare. */
+/* One word whose bits are spread over all of another, one to one: the last step of splitmix64 (Steele, Lea and Flood,
+ * "Fast splittable pseudorandom number generators", 2014). */
+static inline uint64_t rota_hash_mix(uint64_t x) {
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* A treap's priority of a node: its address, mixed, as addresses of one allocator lie in rows. */
+static inline uint32_t rota_hash_priority(const void *node) {
+    return (uint32_t)(rota_hash_mix((uintptr_t)node) >> 32);
+}
+
+/* FNV-1a of 32 bits, for what people read and compare. */
 #define ROTA_HASH32_BEGIN UINT32_C(0x811c9dc5)
 
 static inline uint32_t rota_hash32_byte(uint32_t hash, uint8_t byte) {

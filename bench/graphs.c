@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/hash.h"
 #include "bench/graphs_train.h"
 
 #define RANDOM_BUFFERS 1024
@@ -15,15 +16,9 @@
 /* What every input holds. */
 static const uint32_t input_words[BENCH_WORDS_MAX] = {12345, 23456, 34567};
 
-static uint64_t mix(uint64_t z) {
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 /* The first content of a persistent buffer. */
 static uint32_t first_word(uint64_t number) {
-    return (uint32_t)mix(number + 1);
+    return (uint32_t)rota_hash_mix(number + 1);
 }
 
 /* What is added to a node's seed in set 1. */
@@ -153,7 +148,7 @@ static const rota_kernel *simple_kernel(const bench_graph *g, uint32_t access_co
 }
 
 static void random_node(const bench_graph *g, uint64_t index, bench_node *node) {
-    uint64_t bits = mix(index * UINT64_C(0x9e3779b97f4a7c15) + 1);
+    uint64_t bits = rota_hash_mix(index * UINT64_C(0x9e3779b97f4a7c15) + 1);
     uint64_t a = bits % RANDOM_BUFFERS, b = (bits >> 20) % RANDOM_BUFFERS, c = (bits >> 40) % RANDOM_BUFFERS;
     /* A write may not overlap a read of the same node. */
     while (c == a || c == b) c = (c + 1) % RANDOM_BUFFERS;

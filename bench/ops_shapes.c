@@ -2,6 +2,7 @@
 #include "bench/ops_shapes.h"
 
 #include <string.h>
+#include "base/hash.h"
 
 #define EXTENTS_MAX (8 * ROTA_RANK_MAX)
 #define RANDOM_ELEMENTS (1u << 14)
@@ -49,10 +50,7 @@ static uint64_t most_elements(const renaming *r, const rota_op_use *use) {
 }
 
 static uint64_t random_bits(uint64_t *state) {
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
+    return rota_hash_mix(*state += UINT64_C(0x9e3779b97f4a7c15));
 }
 
 static bool rename_random(renaming *r, const rota_op_use *use, uint64_t seed) {

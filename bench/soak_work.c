@@ -9,16 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/hash.h"
 #include "bench/graphs.h"
 #include "sched/plan.h"
 
 #define WAIT_NS UINT64_C(60000000000)
 
 static uint64_t next(soak_thread *t) {
-    uint64_t x = t->seed += UINT64_C(0x9E3779B97F4A7C15); /* splitmix64 */
-    x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
-    x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
-    return x ^ x >> 31;
+    return rota_hash_mix(t->seed += UINT64_C(0x9E3779B97F4A7C15)); /* splitmix64 */
 }
 
 static uint64_t below(soak_thread *t, uint64_t n) {

@@ -279,6 +279,8 @@ static void hashes_are_the_published_ones(void **state) {
         assert_true(rota_hash_bytes(begun, text + half, size - half) == known[i].hash);
         assert_true(hash32 == known[i].hash32);
     }
+    assert_true(rota_hash_mix(UINT64_C(0x9e3779b97f4a7c15)) ==
+                UINT64_C(0xe220a8397b1dcdaf)); /* splitmix64's, of 0 */
 }
 
 int main(void) {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "sched/runtime/memory/ranges.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/shared/point.h"
@@ -33,14 +34,6 @@ rota_range *rota_ranges_find(rota_residency *residency, uint64_t offset) {
         range = is_before ? range->right : range->left;
     }
     return found;
-}
-
-/* The address, mixed: those of one allocator lie in rows. */
-static uint32_t priority_of(const rota_range *range) {
-    uint64_t x = (uintptr_t)range;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return (uint32_t)(x >> 32);
 }
 
 /* What points to the range in the tree, or would if its priority let it stand there. */
@@ -94,7 +87,7 @@ static void split(rota_residency *residency, uint64_t offset) {
     *rest = *range;
     range->end = rest->begin = offset;
     range->next = rest;
-    rest->priority = priority_of(rest);
+    rest->priority = rota_hash_priority(rest);
     put_into_tree(residency, rest);
     residency->range_count++;
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "graph/buffer_internal.h" /* IWYU pragma: keep */
 #include "sched/runtime/order/chain.h"
 #include "sched/runtime/order/order.h"
@@ -23,14 +24,6 @@
 #include "sched/runtime/shared/timeline.h"
 
 /* ---- The treap ---- */
-
-/* The range's address, mixed: addresses of one allocator lie in rows. */
-static uint32_t priority_of(const rota_host_range *range) {
-    uint64_t x = (uintptr_t)range;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return (uint32_t)(x >> 32);
-}
 
 /* What begins before `offset` goes left. */
 static void split(rota_host_range *root, uint64_t offset, rota_host_range **out_left,
@@ -86,7 +79,7 @@ static rota_host_range *new_range(rota_deliveries *all, rota_delivery *owner, ui
                                .owner = owner,
                                .point = point,
                                .next_own = owner->ranges,
-                               .priority = priority_of(range)};
+                               .priority = rota_hash_priority(range)};
     if (owner->ranges) owner->ranges->previous_own = range;
     owner->ranges = range;
     return range;

@@ -9,6 +9,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
@@ -133,10 +134,9 @@ static bool add_block(rota_runtime *runtime) {
 static void choose_sequences(rota_runtime *runtime) {
     uint64_t chunk = runtime->handle.sequence_base / ROTA_CHUNK_CELLS + 1;
     if (runtime->handle.sequence_first == 0) {
-        uint64_t mixed = rota_clock_ns() ^ (uint64_t)getpid() << 40 ^ (uint64_t)(uintptr_t)runtime << 16;
-        mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u; /* splitmix64 */
-        mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
-        chunk = ((mixed ^ mixed >> 31) >> 29) + 1; /* 2^35 chunks: 2^44 of the 2^47 sequences */
+        const uint64_t mixed =
+            rota_hash_mix(rota_clock_ns() ^ (uint64_t)getpid() << 40 ^ (uint64_t)(uintptr_t)runtime << 16);
+        chunk = (mixed >> 29) + 1; /* 2^35 chunks: 2^44 of the 2^47 sequences */
         runtime->handle.sequence_first = chunk * ROTA_CHUNK_CELLS - 1;
     }
     runtime->handle.sequence_base = chunk * ROTA_CHUNK_CELLS - 1;

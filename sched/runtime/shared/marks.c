@@ -5,6 +5,7 @@
 #include "sched/runtime/shared/marks.h"
 
 #include <stddef.h>
+#include "base/hash.h"
 
 static int compare_ranges(const rota_memory_range *a, const rota_memory_range *b) {
     if (a->of != b->of) return (uintptr_t)a->of < (uintptr_t)b->of ? -1 : 1;
@@ -65,18 +66,10 @@ static rota_mark *merge(rota_mark *left, rota_mark *right) {
     return top;
 }
 
-/* The mark's address, mixed: addresses of one allocator lie in rows. */
-static uint32_t priority_of(const rota_mark *mark) {
-    uint64_t x = (uintptr_t)mark;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return (uint32_t)(x >> 32);
-}
-
 void rota_marks_put(rota_mark **root, rota_mark *mark) {
     rota_mark *left, *right;
     mark->left = mark->right = NULL;
-    mark->priority = priority_of(mark);
+    mark->priority = rota_hash_priority(mark);
     update(mark);
     split(*root, mark, &left, &right);
     *root = merge(merge(left, mark), right);
