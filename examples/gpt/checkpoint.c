@@ -116,7 +116,7 @@ static rota_status put_tensors(const gpt_model *model, shard own, file_writer *f
 }
 
 bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text *text,
-                         const gpt_progress *progress) {
+                         const gpt_progress *progress, uint64_t spared) {
     const shard all = {0, 1};
     if (!checkpoint_folder(dir)) return false;
     bool good = false, open = false;
@@ -132,7 +132,7 @@ bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text
     }
     open = false;
     good = file_commit(&file);
-    if (good) gpt_checkpoint_files_sweep(dir, 0);
+    if (good) gpt_checkpoint_files_sweep(dir, spared);
 done:
     if (open) file_abandon(&file);
     cJSON_Delete(header);
@@ -185,14 +185,14 @@ static rota_status count_failures(const gpt_ranks *ranks, rota_runtime *runtime,
 
 rota_status gpt_checkpoint_save_shards(const char *dir, const gpt_model *model, const gpt_text *text,
                                        const gpt_progress *progress, const gpt_ranks *ranks,
-                                       bool *out_saved) {
+                                       uint64_t *out_number, bool *out_saved) {
     const shard own = {ranks->rank, ranks->size};
     char name[GPT_CHECKPOINT_NAME];
     bool written = false;
     float failures;
     *out_saved = false;
     const bool has_folder = checkpoint_folder(dir);
-    const uint64_t number = gpt_checkpoint_files_number(dir);
+    const uint64_t number = *out_number = gpt_checkpoint_files_number(dir);
     /* As all see it: else they would write files of different checkpoints. */
     ROTA_TRY(gpt_ranks_agree(ranks, model->runtime, "the checkpoint's folder", number));
     gpt_checkpoint_files_name(name, number, own.rank, own.size);

@@ -104,7 +104,7 @@ static bool list_one(char *path, gpt_checkpoint_files *out) {
 static uint64_t step_of(const char *path) {
     safetensors_file file;
     uint64_t step = 0;
-    if (!safetensors_read_metadata(path, &file)) return 0;
+    if (!is_there(path) || !safetensors_read_metadata(path, &file)) return 0;
     if (!safetensors_read_number(file.metadata, "step", &step)) step = 0;
     safetensors_free(&file);
     return step;
@@ -139,6 +139,19 @@ void gpt_checkpoint_files_free(gpt_checkpoint_files *files) {
     for (uint32_t i = 0; i < files->count; i++) free(files->paths[i]);
     free(files->paths);
     *files = (gpt_checkpoint_files){0};
+}
+
+uint64_t gpt_checkpoint_files_step(const char *dir) {
+    uint64_t step = 0;
+    gpt_checkpoint_files found;
+    char *one = safetensors_path(dir, GPT_CHECKPOINT_FILE), *index = join(dir, GPT_CHECKPOINT_INDEX);
+    if ((is_there(one) || is_there(index)) && gpt_checkpoint_files_find(dir, &found)) {
+        step = step_of(found.paths[0]);
+        gpt_checkpoint_files_free(&found);
+    }
+    free(index);
+    free(one);
+    return step;
 }
 
 /* ---- Writing ---- */

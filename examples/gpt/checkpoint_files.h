@@ -19,6 +19,9 @@ typedef struct gpt_checkpoint_files {
 bool gpt_checkpoint_files_find(const char *from, gpt_checkpoint_files *out);
 void gpt_checkpoint_files_free(gpt_checkpoint_files *files);
 
+/* The step of the checkpoint that is there, of two the later one's; 0: there is none, or it does not say. */
+uint64_t gpt_checkpoint_files_step(const char *dir);
+
 /* The number of the checkpoint of several files that is written next into a folder: 1 more than that of the index that
  * is there. */
 uint64_t gpt_checkpoint_files_number(const char *dir);

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "examples/gpt/checkpoint_files.h"
+
 static rota_status begin_read(gpt_kept *kept, rota_buffer *buffer, void *data, uint64_t bytes) {
     ROTA_TRY(rota_buffer_read_async(buffer, 0, data, bytes, &kept->tickets[kept->ticket_count]));
     kept->ticket_count++;
@@ -54,6 +56,12 @@ const gpt_kept *gpt_keeper_latest(gpt_keeper *keeper) {
         if (is_whole(kept) && (!latest || kept->progress.step > latest->progress.step)) latest = kept;
     }
     return latest;
+}
+
+uint64_t gpt_saved_since(const gpt_saved *saved, const char *dir, uint64_t step) {
+    const uint64_t there = gpt_checkpoint_files_step(dir);
+    if (saved->step >= step) return saved->step;
+    return there != saved->found_step && there > step ? there : 0;
 }
 
 void gpt_keeper_free(gpt_keeper *keeper) {

@@ -23,6 +23,20 @@ typedef struct gpt_keeper {
     uint32_t count, next; /* two do where not each step is kept */
 } gpt_keeper;
 
+/* What this run has saved of itself, as this rank knows it. */
+typedef struct gpt_saved {
+    uint64_t found_step; /* of the checkpoint that was in the folder when it began; 0: none */
+    uint64_t step;       /* that is there; 0: none */
+    /* The same of one that another rank writes: it is there when a later step, which that rank takes part in when it is
+     * through, is over. */
+    uint64_t followed_step;
+    uint64_t number; /* of one that the ranks write together just now; 0: none */
+} gpt_saved;
+
+/* The step of a checkpoint of this run's in the folder because of which one of `step` need not be written; 0: there is
+ * none. What another rank wrote of that same step may be written again, and be the same. */
+uint64_t gpt_saved_since(const gpt_saved *saved, const char *dir, uint64_t step);
+
 /* Submits the reads of what the steps submitted so far leave, each `every` steps. Waits for nobody: where a device has
  * no room for them it is left out. Errors of rota_buffer_read_async; OUT_OF_MEMORY. */
 rota_status gpt_keep(gpt_keeper *keeper, uint64_t every, const gpt_model *model,

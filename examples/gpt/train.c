@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "examples/gpt/checkpoint_files.h"
 #include "examples/gpt/eval.h"
 #include "examples/gpt/memory.h"
 #include "examples/gpt/weights.h"
@@ -136,33 +137,42 @@ static int save_weights(gpt_trainer *t, const char *path) {
 }
 
 static int save(gpt_trainer *t) {
+    bool saved;
     if (!t->settings->checkpoint) return EXIT_GOOD;
     if (t->settings->checkpoint_shards && t->ranks.communicator) {
-        bool saved;
         if (!t->ranks.rank) gpt_meter_break(&t->meter);
-        const rota_status status = gpt_checkpoint_save_shards(t->settings->checkpoint, &t->model, &t->text,
-                                                              &t->progress, &t->ranks, &saved);
+        const rota_status status = gpt_checkpoint_save_shards(
+            t->settings->checkpoint, &t->model, &t->text, &t->progress, &t->ranks, &t->saved.number, &saved);
         if (status != ROTA_OK) return gpt_rank_failure(t, status);
-        return saved ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
-    }
-    if (t->ranks.rank) {
+        t->saved.number = 0;
+    } else if (t->ranks.rank) {
         const rota_status status = gpt_model_follow(&t->model, GPT_PARTS);
+        t->saved.followed_step = t->progress.step;
         return status == ROTA_OK ? EXIT_GOOD : gpt_rank_failure(t, status);
+    } else {
+        gpt_meter_break(&t->meter);
+        saved = gpt_checkpoint_save(t->settings->checkpoint, &t->model, &t->text, &t->progress, 0);
     }
-    gpt_meter_break(&t->meter);
-    return gpt_checkpoint_save(t->settings->checkpoint, &t->model, &t->text, &t->progress)
-               ? EXIT_GOOD
-               : EXIT_BAD_ARGUMENT;
+    if (saved) t->saved.step = t->progress.step;
+    return saved ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
 }
 
 /* Another rank is gone: what was kept is saved by each that lives, as none knows who else does; all of one step write
- * the same, and the file is there whole or as it was. */
+ * the same, and the file is there whole or as it was. But not over what was saved since. */
 static void save_kept(gpt_trainer *t) {
     const gpt_kept *kept = t->settings->keep_every && t->is_cut_off ? gpt_keeper_latest(&t->keeper) : NULL;
     if (!kept) return;
+    const uint64_t newer = gpt_saved_since(&t->saved, t->settings->checkpoint, kept->progress.step);
+    if (newer) {
+        fprintf(stderr,
+                "%s: rank %" PRIu32 " kept the training as after step %" PRIu64
+                "; the checkpoint in %s, of step %" PRIu64 ", is no older\n",
+                program, t->ranks.rank, kept->progress.step, t->settings->checkpoint, newer);
+        return;
+    }
     t->model.kept = (const float *const *)kept->parts;
     t->model.kept_scale = kept->scale;
-    if (gpt_checkpoint_save(t->settings->checkpoint, &t->model, &t->text, &kept->progress))
+    if (gpt_checkpoint_save(t->settings->checkpoint, &t->model, &t->text, &kept->progress, t->saved.number))
         fprintf(stderr, "%s: rank %" PRIu32 " saved the training as after step %" PRIu64 " in %s\n", program,
                 t->ranks.rank, kept->progress.step, t->settings->checkpoint);
     t->model.kept = NULL;
@@ -248,6 +258,7 @@ static int finish_step(gpt_trainer *t, bool *out_stop) {
     rota_status status = gpt_train_wait(&t->train, turn, &loss, &norm);
     if (status != ROTA_OK) return gpt_rank_failure(t, status);
     t->stops |= gpt_train_ends(&t->train, turn);
+    if (t->saved.followed_step > t->saved.step) t->saved.step = t->saved.followed_step;
     uint64_t now = rota_clock_ns();
     double seconds = (double)(now - t->began_ns) / 1e9;
     if (t->steps++ == 1) t->spent_ns = 0; /* the first one had what is made once */
@@ -287,6 +298,7 @@ int gpt_train(gpt_trainer *t) {
     int code = EXIT_GOOD;
     bool stop = t->progress.step >= t->settings->iters || out_of_patience(t);
     t->submitted = t->sent = t->progress.step;
+    if (t->settings->keep_every) t->saved.found_step = gpt_checkpoint_files_step(t->settings->checkpoint);
     while (!stop && code == EXIT_GOOD) {
         rota_status status = submit_ahead(t);
         code = status == ROTA_OK ? finish_step(t, &stop) : gpt_rank_failure(t, status);

@@ -28,7 +28,8 @@ typedef struct gpt_settings {
     int argc; /* the command line, for the report */
     char **argv;
     const char *generate; /* what the text begins with, or ""; NULL: training */
-    bool find_nan, profile, no_fuse, shard_optimizer, shard_parameters, host_loop, checkpoint_shards, deterministic;
+    bool find_nan, profile, no_fuse, shard_optimizer, shard_parameters, host_loop, checkpoint_shards,
+        deterministic;
     int schedule, weights_dtype, packing;
     uint64_t iters, warmup, eval_interval, eval_iters, seed, sample, patience, memory_limit;
     uint64_t timeout;         /* seconds in which a device, or another rank, may get no further */
@@ -58,6 +59,7 @@ typedef struct gpt_trainer {
     bool reported;   /* the step that the report shows is over */
     bool is_cut_off; /* another rank does not answer, or left */
     gpt_keeper keeper;
+    gpt_saved saved;
     bool follows; /* it failed because another rank of the process did, which says why */
     gpt_text text;
     gpt_model model;

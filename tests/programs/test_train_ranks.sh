@@ -494,6 +494,34 @@ print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["ste
 lose 2 lost-last 1
 lose 0 lost-first 4
 
+# What is kept may be older than what was saved, by the ranks together in files of each or by the first one: that stays.
+# overtaken NAME OPTION...: a rank is killed after the checkpoint of step 1100, with what was kept of step 1000.
+overtaken() {
+  local name=$1 rank code processes=() port=$((10000 + RANDOM % 9000))
+  shift
+  for rank in 0 1 2; do
+    RANK=$rank WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "$train" "${lasting[@]}" --timeout 20 \
+      --checkpoint "$name" --keep-every 1000 --eval-interval 1100 "$@" --log "$name.jsonl" >"$name-$rank" 2>&1 &
+    processes+=($!)
+  done
+  for _ in $(seq 3000); do
+    [ "$(cat "$name.jsonl" 2>/dev/null | wc -l)" -ge 1101 ] && break
+    sleep 0.02
+  done
+  kill -KILL "${processes[2]}"
+  for rank in 0 1; do
+    code=0
+    wait "${processes[rank]}" || code=$?
+    [ $code = 2 ] || fail "rank $rank of $name: exit code $code: $(cat "$name-$rank")"
+    grep -q "kept the training as after step 1000; the checkpoint in $name, of step 1100, is no older" "$name-$rank" ||
+      fail "$name: what rank $rank did with what it kept: $(cat "$name-$rank")"
+  done
+  wait "${processes[2]}" || true
+  expect 0 "resumed after step 1100\$" "$train" "${lasting[@]}" --iters 1103 --batch 3 --ranks 2 --resume "$name"
+}
+overtaken newer-shards --checkpoint-shards
+overtaken newer-whole
+
 if [ -z "$mpi" ]; then
   [ $failures = 0 ] || exit 1
   echo "all good, without MPI"
