@@ -64,7 +64,7 @@ uint64_t rota_messages_make_id(void) {
     return id | 1; /* 0 is none */
 }
 
-rota_status rota_transport_identify(rota_transport *transport) {
+rota_status rota_transport_identify(rota_transport *transport, uint64_t deadline_ns) {
     rota_messages *m = (rota_messages *)(void *)transport;
     if (transport->id || transport->size == 1) return ROTA_OK;
     uint64_t id = rota_messages_make_id();
@@ -78,6 +78,7 @@ rota_status rota_transport_identify(rota_transport *transport) {
     for (bool is_over = false; !is_over;) {
         bool has_moved;
         ROTA_TRY(transport->vtable->progress(transport, &is_over, &has_moved));
+        if (!is_over && rota_clock_ns() > deadline_ns) rota_messages_expire(m);
         if (!is_over && !has_moved) rota_nap_until(rota_deadline_after(NAP_NS));
     }
     m->collectives = 0; /* it is none of the application's */

@@ -241,8 +241,9 @@ static void go_on(rota_messages *m, bool *out_over) {
     if (status != ROTA_OK) rota_messages_end_with(m, rota_last_error());
 }
 
-/* Nothing moved for as long as others are given. What another one said goes before. */
-static void expire(rota_messages *m) {
+/* What another one said goes before. */
+void rota_messages_expire(rota_messages *m) {
+    if (m->end.is_over) return;
     const rota_messages_farewell *heard = rota_messages_listen(m);
     if (heard)
         rota_messages_end_as(m, heard);
@@ -296,7 +297,8 @@ static rota_status progress(rota_transport *transport, bool *out_over, bool *out
     }
     /* Not of what was posted just now: it may be here, from a rank that is gone. */
     if (!goes_on) look_for_hindrance(m);
-    if (!is_done && !m->end.is_over && !*out_moved && now - m->now.moved_ns > m->base.timeout_ns) expire(m);
+    if (!is_done && !m->end.is_over && !*out_moved && now - m->now.moved_ns > m->base.timeout_ns)
+        rota_messages_expire(m);
     if (*out_moved) m->now.moved_ns = now;
     if (m->now.stage == ROTA_MESSAGES_CARRIED && !m->end.is_over) {
         *out_over = true; /* here: it is under way until it was carried */

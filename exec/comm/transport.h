@@ -71,8 +71,8 @@ struct rota_transport {
 };
 
 /* Gives the transport of a whole engine an identity that rank 0 makes, before anything is posted: all ranks call it,
- * and it waits for them, by the timeout. NODE_FAILED. */
-rota_status rota_transport_identify(rota_transport *transport);
+ * and it waits for them, until the deadline, and a moment longer for who else gives up. NODE_FAILED. */
+rota_status rota_transport_identify(rota_transport *transport, uint64_t deadline_ns);
 
 /* Closes it at once, and naps meanwhile: for who has nothing else to do. */
 void rota_transport_close(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);

@@ -29,12 +29,23 @@ typedef struct asked_open {
     uint64_t mpi_communicator; /* as the library for MPI has it */
     rota_meeting meeting;
     char name[64];
-    uint64_t timeout_ns;
+    uint64_t timeout_ns, deadline_ns; /* of what is opened; until when that takes, all of it */
     rota_transport *transport;
 } asked_open;
 
+/* Where the library that opened it let that pass, all ranks have come: they have this long for the rest. */
+static const uint64_t rest_ns = 1000000000u;
+
+static uint64_t later_ns(uint64_t deadline_ns, uint64_t least_ns) {
+    const uint64_t soon_ns = rota_deadline_after(least_ns);
+    return soon_ns > deadline_ns ? soon_ns : deadline_ns;
+}
+
 static rota_status open_engine(const asked_open *asked, rota_engine **out_engine) {
-    if (asked->by == TCP) return rota_tcp_open(&asked->meeting, asked->name, asked->timeout_ns, out_engine);
+    const uint64_t now = rota_clock_ns();
+    if (asked->by == TCP)
+        return rota_tcp_open(&asked->meeting, asked->name,
+                             asked->deadline_ns > now ? asked->deadline_ns - now : 0, out_engine);
     if (asked->by == MPI) return rota_mpi_open(asked->is_given ? &asked->mpi_communicator : NULL, out_engine);
     return rota_threads_open(1, out_engine);
 }
@@ -47,7 +58,8 @@ static void open_on_thread(rota_rank_call *call) {
     const uint64_t timeout_ns = asked->timeout_ns;
     rota_status status = open_engine(asked, &engine);
     if (status == ROTA_OK) status = rota_messages_open(engine, asked->name, timeout_ns, &made);
-    if (status == ROTA_OK && (status = rota_transport_identify(made)) != ROTA_OK) {
+    if (status == ROTA_OK &&
+        (status = rota_transport_identify(made, later_ns(asked->deadline_ns, rest_ns))) != ROTA_OK) {
         rota_communicator_drop(thread, made);
         made = NULL;
     }
@@ -152,13 +164,15 @@ rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicato
         return status;
     }
     const uint64_t timeout_ns = options->timeout_ns ? options->timeout_ns : default_timeout_ns;
-    /* Where ranks meet by an address they end by the timeout themselves, and say who is missing. */
-    const uint64_t patience_ns = timeout_ns + (asked->by == ALONE ? 0 : answer_ns);
     asked->thread = made->thread;
     asked->timeout_ns = timeout_ns;
+    asked->deadline_ns = rota_deadline_after(timeout_ns);
     (void)snprintf(asked->name, sizeof asked->name, "%s", options->name ? options->name : "world");
     bool is_answered;
-    status = rota_rank_wait(made->thread, &asked->asked, rota_deadline_after(patience_ns),
+    /* What the thread does ends by that, but for what a library does, and says who is missing. */
+    const uint64_t spare_ns = UINT64_MAX - asked->deadline_ns;
+    status = rota_rank_wait(made->thread, &asked->asked,
+                            asked->deadline_ns + (spare_ns < answer_ns ? spare_ns : answer_ns),
                             "opening a communicator, which waits for all ranks", &is_answered);
     if (status == ROTA_OK) {
         made->ordered.is_own = options->own_order;

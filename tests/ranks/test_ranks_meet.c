@@ -3,6 +3,9 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "exec/comm/tcp_engine.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 #include "tests/ranks/rank_cases.h"
 
@@ -103,6 +106,39 @@ static void ranks_that_meet(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* Comes late, and then says nothing. */
+static void *come_late(void *argument) {
+    rota_engine **engine = argument;
+    rota_meeting meeting;
+    rank_ok(rota_meeting_at("127.0.0.1:48653", 1, 2, &meeting));
+    test_nap_ms(1500);
+    rank_ok(rota_tcp_open(&meeting, "late", 10000000000u, engine));
+    return NULL;
+}
+
+/* The timeout is that of all of it: of the ranks' coming, and of what they say to each other then. */
+static void one_deadline(void **state) {
+    (void)state;
+    rota_runtime *runtime;
+    rota_communicator *communicator;
+    rota_engine *engine = NULL;
+    pthread_t thread;
+    open_runtimes(1, &runtime);
+    const rota_communicator_options options =
+        ROTA_COMMUNICATOR_OPTIONS(.name = "late", .address = "127.0.0.1:48653", .size = 2,
+                                  .timeout_ns = 3000000000u);
+    const uint64_t begin_ns = rota_clock_ns();
+    assert_int_equal(pthread_create(&thread, NULL, come_late, &engine), 0);
+    assert_status(rota_communicator_open(runtime, &options, &communicator), ROTA_NODE_FAILED);
+    expect_said("communicator 'late': rank 0 waited");
+    expect_said("for rank 1, which did not come to it");
+    const uint64_t took_ns = rota_clock_ns() - begin_ns;
+    if (took_ns > 4200000000u) fail_msg("it took %.1f s", (double)took_ns * 1e-9);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    engine->vtable->close(engine);
+    close_runtimes(1, &runtime);
+}
+
 static void meetings_that_will_not_do(void **state) {
     (void)state;
     rota_runtime *runtime;
@@ -146,6 +182,7 @@ static void meetings_that_will_not_do(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_launchers_are_noticed),
+        cmocka_unit_test(one_deadline),
         cmocka_unit_test(ranks_that_meet),
         cmocka_unit_test(meetings_that_will_not_do),
     };
