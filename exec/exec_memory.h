@@ -51,6 +51,7 @@ typedef struct rota_exec_foreign {
     int fd;
     uint64_t allocation_bytes, offset_bytes;
     uint64_t size_bytes;
+    bool is_read_only; /* nothing writes there: who maps it needs no more than to read */
 } rota_exec_foreign;
 
 #endif

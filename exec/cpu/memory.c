@@ -118,13 +118,13 @@ static rota_status map_file(const rota_exec_foreign *from, const char *name, rot
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: '%s': %llu bytes are more than addresses", name,
                          (unsigned long long)from->allocation_bytes);
     const size_t bytes = (size_t)from->allocation_bytes;
-    void *file = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, from->fd, 0);
+    const int access = from->is_read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+    void *file = mmap(NULL, bytes, access, MAP_SHARED, from->fd, 0);
     if (file == MAP_FAILED)
-        return rota_fail(
-            errno == ENOMEM ? ROTA_OUT_OF_MEMORY : ROTA_UNSUPPORTED,
-            "cpu: '%s': the descriptor %d can't be mapped to be read and written (%s), expected a "
-            "dma-buf whose exporter lets the CPU have it",
-            name, from->fd, strerror(errno));
+        return rota_fail(errno == ENOMEM ? ROTA_OUT_OF_MEMORY : ROTA_UNSUPPORTED,
+                         "cpu: '%s': the descriptor %d can't be mapped to be read%s (%s), expected a "
+                         "dma-buf whose exporter lets the CPU have it",
+                         name, from->fd, from->is_read_only ? "" : " and written", strerror(errno));
     memory->file = file;
     memory->file_bytes = bytes;
     memory->base.host = (char *)file + from->offset_bytes;

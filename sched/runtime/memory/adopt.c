@@ -88,7 +88,8 @@ static rota_status take(rota_residency *residency, rota_device *device, const ro
                                     .fd = options->fd,
                                     .allocation_bytes = options->allocation_bytes,
                                     .offset_bytes = options->offset_bytes,
-                                    .size_bytes = options->size_bytes};
+                                    .size_bytes = options->size_bytes,
+                                    .is_read_only = options->read_only};
     rota_adopted *adopted = calloc(1, sizeof *adopted);
     if (!adopted)
         return rota_fail(ROTA_OUT_OF_MEMORY, "buffer '%s': no host memory", residency->buffer->name);

@@ -180,9 +180,10 @@ static rota_status export_as(rota_buffer *buffer, rota_device *device, bool is_d
         return rota_fail(ROTA_UNSUPPORTED, "buffer '%s': its memory on device '%s' is not that device's own",
                          rota_buffer_name(buffer), device->id);
     rota_exec_export made;
-    ra_store_release(&buffer->root->is_lent, 1);                                   /* with move_range */
     rota_exec_memory *memory = ra_load_acquire(&residency->memory[device->index]); /* with prepare */
     ROTA_TRY(device->exec->vtable->memory_export(device->exec, memory, is_dma_buf, &made));
+    /* With move_range: nobody else has it before this returns. */
+    ra_store_release(&buffer->root->is_lent, 1);
     const rota_memory_export given =
         ROTA_MEMORY_EXPORT(.fd = made.fd, .allocation_bytes = made.allocation_bytes,
                            .offset_bytes = made.offset_bytes + buffer->root_offset,

@@ -7,12 +7,15 @@
 #include <fcntl.h>
 #include <linux/dma-heap.h>
 #include <linux/udmabuf.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "graph/buffer_internal.h"
+#include "tests/adversary/adversary.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kit/nap.h"
 
@@ -143,6 +146,55 @@ static void refused(void **state) {
     (void)close(only_read);
 }
 
+/* What may only be read is mapped so, and so can be had by a descriptor that lets it be read alone. */
+static void only_read(void **state) {
+    runtime_fixture *f = *state;
+    _Atomic uint32_t releases = 0;
+    char path[64];
+    const int fd = memory_file();
+    uint32_t *words = map(fd), got[WORDS];
+    for (uint32_t i = 0; i < WORDS; i++) words[i] = 3 * i;
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const int only = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(only >= 0);
+    rota_adopt_options options = options_of(only, &releases);
+    rota_buffer *buffer;
+    options.read_only = true;
+    assert_ok(rota_buffer_adopt(f->device, &options, &buffer));
+    assert_ok(rota_buffer_read(buffer, 0, got, sizeof got));
+    for (uint32_t i = 0; i < WORDS; i++) assert_int_equal(got[i], 3 * i);
+    assert_status(rota_buffer_write(buffer, NULL, 0, got, sizeof got, NULL), ROTA_INVALID_ARGUMENT);
+    rota_buffer_release(buffer);
+    options.read_only = false;
+    assert_status(rota_buffer_adopt(f->device, &options, &buffer), ROTA_UNSUPPORTED);
+    expect_said("can't be mapped to be read and written");
+    (void)close(only);
+    (void)close(fd);
+    assert_int_equal(munmap(words, BYTES), 0);
+}
+
+/* A buffer whose export has failed is as it was: nobody else has it. */
+static void not_exported(void **state) {
+    (void)state;
+    adversary_options with = {.seed = 1, .shares_memory = true};
+    rota_runtime *runtime;
+    rota_device *device, *other;
+    rota_memory_export made = ROTA_MEMORY_EXPORT();
+    assert_ok(adversary_runtime_open(&with, NULL, &runtime));
+    assert_ok(rota_device_open(runtime, "adversary", &device));
+    assert_ok(rota_device_open(runtime, "adversary:1", &other));
+    rota_buffer *own = test_words(device, "own", 64, 0);
+    assert_status(rota_buffer_export_dma_buf(own, device, &made), ROTA_UNSUPPORTED);
+    expect_said("exports no dma-buf");
+    assert_int_equal(ra_load_acquire(&own->is_lent), 0);
+    assert_ok(rota_buffer_export(own, device, &made));
+    assert_int_equal(ra_load_acquire(&own->is_lent), 1);
+    (void)close(made.fd);
+    rota_buffer_release(own);
+    assert_ok(rota_runtime_close(runtime, 0));
+    assert_int_equal(with.violations, 0);
+}
+
 #ifdef ROTA_HAVE_CUDA
 /* Of one runtime's GPU, and in another's on the CPU the same bytes: a piece of an allocation, and one of its own. */
 static void exported(void **state) {
@@ -206,6 +258,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(on_the_cpu, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(of_the_system, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(refused, runtime_setup, runtime_teardown),
+        cmocka_unit_test_setup_teardown(only_read, runtime_setup, runtime_teardown),
+        cmocka_unit_test(not_exported),
 #ifdef ROTA_HAVE_CUDA
         cmocka_unit_test(exported),
 #endif
