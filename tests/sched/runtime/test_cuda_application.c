@@ -115,16 +115,7 @@ static void end(scene *s) {
 static void copy_words(rota_device *device, uint32_t value) {
     rota_buffer *a = test_words(device, "a", WORDS, value);
     rota_buffer *b = test_buffer(rota_device_runtime(device), "b", BYTES);
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_plan *plan;
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_record_copy(recorder, b, 0, a, 0, BYTES, NULL));
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(rota_device_runtime(device), graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
-    rota_graph_release(graph);
+    rota_plan *plan = test_plan_copy_node(device, a, b, BYTES);
     assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
     test_expect_words(b, WORDS, value);
     rota_plan_release(plan);

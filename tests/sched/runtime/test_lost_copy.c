@@ -277,31 +277,43 @@ static void ranges_of_one_move(void **state) {
     }
 }
 
+typedef struct three_copies {
+    stage stage;
+    rota_plan *near, *far, *third; /* of the second device, of the CPU, of the third */
+} three_copies;
+
+/* One is made near; then the first device stands at a gate, behind which it is to change x. */
+static void open_copies(three_copies *c, setting given) {
+    stage *s = &c->stage;
+    open_stage(s, given);
+    c->near = copying_x(s, s->second, "near");
+    c->far = copying_x(s, s->cpu, "far");
+    c->third = copying_x(s, s->third, "third");
+    rota_plan *gate = changing(s, s->first, &test_gate, 0, WORDS),
+              *step = changing(s, s->first, &test_increment, 0, WORDS);
+    run(c->near);
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(step, NULL, 0, NULL));
+    test_gates_running(1);
+}
+
 /* Copies of copies: those that are still to be made when the first is lost, and one that is made later. */
 static void copies_of_copies(void **state) {
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
-        stage s;
-        open_stage(&s, (setting){.asks = i, .from_first = i, .host_orders = !i});
-        rota_plan *near = copying_x(&s, s.second, "near"), *far = copying_x(&s, s.cpu, "far"),
-                  *third = copying_x(&s, s.third, "third"),
-                  *gate = changing(&s, s.first, &test_gate, 0, WORDS),
-                  *step = changing(&s, s.first, &test_increment, 0, WORDS);
-        run(near);
-        test_gate_open(false);
-        assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
-        assert_ok(rota_submit_wait(step, NULL, 0, NULL));
-        test_gates_running(1);
-        rota_ticket one = begin(far), two = begin(third);
-        lose(s.first);
+        three_copies c;
+        open_copies(&c, (setting){.asks = i, .from_first = i, .host_orders = !i});
+        rota_ticket one = begin(c.far), two = begin(c.third);
+        lose(c.stage.first);
         is_lost(one);
         is_lost(two);
-        expect_x(&s, 0, WORDS, 0);
-        fails_too(third);
-        fails_too(near);
-        fails_too(far);
-        expect_x(&s, 0, WORDS, 0);
-        close_stage(&s);
+        expect_x(&c.stage, 0, WORDS, 0);
+        fails_too(c.third);
+        fails_too(c.near);
+        fails_too(c.far);
+        expect_x(&c.stage, 0, WORDS, 0);
+        close_stage(&c.stage);
     }
 }
 
@@ -311,27 +323,18 @@ static void copies_of_copies(void **state) {
 static void copies_of_lost_copies(void **state) {
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
-        stage s;
-        open_stage(&s, (setting){.asks = i, .from_first = i, .host_orders = true});
-        rota_plan *near = copying_x(&s, s.second, "near"), *far = copying_x(&s, s.cpu, "far"),
-                  *third = copying_x(&s, s.third, "third"),
-                  *gate = changing(&s, s.first, &test_gate, 0, WORDS),
-                  *step = changing(&s, s.first, &test_increment, 0, WORDS);
-        run(near);
-        test_gate_open(false);
-        assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
-        assert_ok(rota_submit_wait(step, NULL, 0, NULL));
-        test_gates_running(1);
-        rota_ticket one = begin(third), two = begin(far);
-        lose(s.third);
+        three_copies c;
+        open_copies(&c, (setting){.asks = i, .from_first = i, .host_orders = true});
+        rota_ticket one = begin(c.third), two = begin(c.far);
+        lose(c.stage.third);
         assert_status(rota_wait(two, 50000000u), ROTA_TIMEOUT);
-        lose(s.first);
+        lose(c.stage.first);
         is_lost(one);
         is_lost(two);
-        expect_x(&s, 0, WORDS, 0);
-        fails_too(near);
-        fails_too(far);
-        close_stage(&s);
+        expect_x(&c.stage, 0, WORDS, 0);
+        fails_too(c.near);
+        fails_too(c.far);
+        close_stage(&c.stage);
     }
 }
 
