@@ -3,7 +3,7 @@
  * What is wanted of each: all ranks end, with a sentence that says where, and what depends on it is left as it was. */
 #include "tests/kit/support.h"
 
-#include "tests/exec/cuda/cuda_stub.h"
+#include "tests/exec/cuda/cuda_stub_kit.h"
 
 #ifdef ROTA_HAVE_CUDA
 #include <pthread.h>
@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "exec/nccl/nccl.h"
-#include "exec/smoke_kernel.h"
 #include "tests/ranks/device_cases.h"
 #include "tests/ranks/nccl_pins.h"
 #include "tests/ranks/nccl_ranks.h"
@@ -583,10 +582,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(libraries_that_will_not_do),
     };
     if (argc > 1 && strcmp(argv[1], "process") == 0) return say_process();
-    if (!rota_smoke_kernel.cuda.image) {
-        puts("skipped: this build has no CUDA images");
-        return 77;
-    }
+    if (!cuda_stub_has_images()) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else

@@ -2,7 +2,7 @@
  * with another rank held back, or stopped in the middle. What depends on it waits, and is left out where it fails. */
 #include "tests/kit/support.h"
 
-#include "tests/exec/cuda/cuda_stub.h"
+#include "tests/exec/cuda/cuda_stub_kit.h"
 
 #ifdef ROTA_HAVE_CUDA
 #include <pthread.h>
@@ -441,10 +441,7 @@ int main(void) {
         cmocka_unit_test(an_update_before_the_last_bucket),
         cmocka_unit_test(gradients_in_buckets),
     };
-    if (!rota_smoke_kernel.cuda.image) {
-        puts("skipped: this build has no CUDA images");
-        return 77;
-    }
+    if (!cuda_stub_has_images()) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else

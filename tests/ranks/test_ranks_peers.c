@@ -2,7 +2,7 @@
  * wrong. What it computes: device_cases.c, in test_ranks_nccl and on GPUs. */
 #include "tests/kit/support.h"
 
-#include "tests/exec/cuda/cuda_stub.h"
+#include "tests/exec/cuda/cuda_stub_kit.h"
 
 #ifdef ROTA_HAVE_CUDA
 #include <stdlib.h>
@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "exec/nccl/peers.h"
-#include "exec/smoke_kernel.h"
 #include "tests/ranks/nccl_ranks.h"
 
 enum { FLOATS = 1 << 17 };
@@ -376,7 +375,6 @@ static void parts_in_place(void **state) {
     (void)state;
     peer peers[MEMBERS];
     rota_peers *joined;
-    char text[256];
     cuda_stub_start(11, MEMBERS);
     cuda_stub_gpus_apart();
     join_peers(peers, &joined);
@@ -400,9 +398,7 @@ static void parts_in_place(void **state) {
             }
     }
     leave_peers(peers, joined);
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
-    cuda_stub_stop();
+    cuda_stub_end_clean();
 }
 
 int main(void) {
@@ -421,10 +417,7 @@ int main(void) {
         cmocka_unit_test(closed_in_the_middle),
         cmocka_unit_test(parts_in_place),
     };
-    if (!rota_smoke_kernel.cuda.image) {
-        puts("skipped: this build has no CUDA images");
-        return 77;
-    }
+    if (!cuda_stub_has_images()) return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else

@@ -1,6 +1,7 @@
 /* See exec_cuda_kit.h. */
 #include <stddef.h>
 #ifdef ROTA_HAVE_CUDA
+#include "tests/exec/cuda/cuda_stub_kit.h"
 #include "tests/exec/cuda/exec_cuda_kit.h"
 #include <stdio.h>
 #include <string.h>
@@ -59,10 +60,7 @@ static void start_standin(contract *c, rota_exec_open_options *options) {
 static void stop_standin(contract *c) {
     (void)c;
     if (exec_cuda_real) return;
-    char text[256];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
-    cuda_stub_stop();
+    cuda_stub_end_clean();
 }
 
 cuda_fixture *cuda_open(const rota_exec_open_options *changes) {

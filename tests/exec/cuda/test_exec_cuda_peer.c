@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "exec/drivers.h"
+#include "tests/exec/cuda/cuda_stub_kit.h"
 #include "tests/exec/cuda/exec_cuda_kit.h"
 
 enum { BYTES_EACH = 4096 };
@@ -35,10 +36,7 @@ static void close_one(two *t, uint32_t d) {
 }
 
 static void close_stub(void) {
-    char text[256];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
-    cuda_stub_stop();
+    cuda_stub_end_clean();
 }
 
 static void meet(const two *t) {

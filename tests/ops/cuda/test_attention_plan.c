@@ -18,7 +18,7 @@
 #include "sched/plan/compiled.h"
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/runtime.h"
-#include "tests/exec/cuda/cuda_stub.h"
+#include "tests/exec/cuda/cuda_stub_kit.h"
 #include "tests/ops/ops_stub.h"
 #include "tests/exec/cuda/cuda_stub_internal.h"
 #include "tests/kit/random.h"
@@ -197,10 +197,7 @@ static void start(void) {
 }
 
 static void stop(void) {
-    char text[512];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
-    cuda_stub_stop();
+    cuda_stub_end_clean();
 }
 
 static void test_results(void **state) {

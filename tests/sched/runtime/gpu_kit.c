@@ -2,7 +2,7 @@
 #include "tests/sched/runtime/gpu_kit.h"
 
 #include <string.h>
-#include "tests/exec/cuda/cuda_stub.h"
+#include "tests/exec/cuda/cuda_stub_kit.h"
 #include "tests/kernels/kernels.h"
 #include "tests/random/decide.h"
 
@@ -21,12 +21,9 @@ static bool start_stub(void) {
 
 static void end_stub(void) {
 #ifdef ROTA_HAVE_CUDA
-    char text[256];
     if (!has_stub) return;
     has_stub = false;
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
-    cuda_stub_stop();
+    cuda_stub_end_clean();
 #endif
 }
 

@@ -23,13 +23,6 @@ void stream_enter(const application_stream *a) {
     assert_int_equal(a->cu->CtxPushCurrent(a->context), CUDA_SUCCESS);
 }
 
-static void stop(bool clean) {
-    char text[256];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    if (clean && cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
-    cuda_stub_stop();
-}
-
 void stream_close(application_stream *a, bool clean) {
     assert_int_equal(a->cu->StreamSynchronize(a->stream), CUDA_SUCCESS);
     assert_int_equal(a->cu->StreamDestroy(a->stream), CUDA_SUCCESS);
@@ -37,7 +30,10 @@ void stream_close(application_stream *a, bool clean) {
     assert_int_equal(a->cu->MemFree(a->from), CUDA_SUCCESS);
     stream_leave(a);
     assert_int_equal(a->cu->DevicePrimaryCtxRelease(0), CUDA_SUCCESS);
-    stop(clean);
+    if (clean)
+        cuda_stub_end_clean();
+    else
+        cuda_stub_end();
 }
 
 void stream_close_failed(application_stream *a) {
@@ -47,7 +43,7 @@ void stream_close_failed(application_stream *a) {
     (void)a->cu->MemFree(a->from);
     (void)a->cu->CtxPopCurrent(&before);
     (void)a->cu->DevicePrimaryCtxRelease(0);
-    stop(false);
+    cuda_stub_end();
 }
 
 void stream_fill(const application_stream *a, uint32_t value) {

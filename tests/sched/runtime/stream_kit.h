@@ -3,11 +3,10 @@
 #ifndef ROTA_TESTS_STREAM_KIT_H
 #define ROTA_TESTS_STREAM_KIT_H
 
+#include "tests/exec/cuda/cuda_stub_kit.h"
 #include "tests/kit/runtime_support.h"
 
 #ifdef ROTA_HAVE_CUDA
-#include "tests/exec/cuda/cuda_stub.h"
-
 enum { STREAM_WORDS = 256, STREAM_BYTES = 4 * STREAM_WORDS };
 #define STREAM_PATIENCE_NS 20000000000u
 #define STREAM_MOMENT_NS 20000000u

@@ -8,10 +8,9 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "tests/exec/cuda/cuda_stub.h"
+#include "tests/exec/cuda/cuda_stub_kit.h"
 
 #ifdef ROTA_HAVE_CUDA
-#include "exec/smoke_kernel.h"
 
 enum { OLDEST = 12040, NEWEST = 13000, HOSTED = 12030 };
 
@@ -64,10 +63,7 @@ static void open_all(fixture *f, int version, bool diagnostics) {
 
 static void close_all(fixture *f) {
     assert_ok(rota_runtime_close(f->runtime, 0));
-    char text[256];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
-    cuda_stub_stop();
+    cuda_stub_end_clean();
 }
 
 /* ---- Recording ---- */
@@ -498,10 +494,7 @@ static void closed(int version) {
     assert_status(rota_runtime_close(f.runtime, 50000000u), ROTA_TIMEOUT);
     rota_plan_release(plan);
     rota_buffer_release(x);
-    char text[256];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
-    cuda_stub_stop();
+    cuda_stub_end_clean();
 }
 
 static void test_close(void **state) {
@@ -538,10 +531,7 @@ static void test_waits(void **state) {
 }
 
 int main(void) {
-    if (!rota_smoke_kernel.cuda.size_bytes) {
-        puts("skipped: this build has no CUDA images");
-        return 77;
-    }
+    if (!cuda_stub_has_images()) return 77;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_computes),      cmocka_unit_test(test_arguments),
                                        cmocka_unit_test(test_many),          cmocka_unit_test(test_limits),
                                        cmocka_unit_test(test_cancel),        cmocka_unit_test(test_waits),

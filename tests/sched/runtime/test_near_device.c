@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "sched/runtime/shared/runtime.h"
-#include "tests/exec/cuda/cuda_stub.h"
+#include "tests/exec/cuda/cuda_stub_kit.h"
 #include "tests/kit/made_up_machine.h"
 #include "tests/kit/memory_policy.h"
 #include "tests/kit/runtime_support.h"
@@ -11,7 +11,6 @@
 
 #ifdef ROTA_HAVE_CUDA
 #include "exec/cuda/cuda_device.h"
-#include "exec/smoke_kernel.h"
 
 /* Of the device's three and of the runtime's own, on how many CPUs from which on they were to begin. */
 static void expect_threads(unsigned first, unsigned allowed, int expected) {
@@ -35,9 +34,7 @@ static void expect_threads(unsigned first, unsigned allowed, int expected) {
     test_expect_words(words, 64, 3);
     rota_buffer_release(words);
     assert_ok(rota_runtime_close(runtime, 10000000000u));
-    char text[256];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    cuda_stub_stop();
+    cuda_stub_end();
 }
 
 static void its_threads_are_near(void **state) {
@@ -87,10 +84,7 @@ static void its_staging_memory_is_near(void **state) {
 }
 
 int main(void) {
-    if (!rota_smoke_kernel.cuda.size_bytes) {
-        puts("skipped: this build has no CUDA images");
-        return 77;
-    }
+    if (!cuda_stub_has_images()) return 77;
     const struct CMUnitTest tests[] = {cmocka_unit_test(its_threads_are_near),
                                        cmocka_unit_test(its_staging_memory_is_near)};
     return cmocka_run_group_tests(tests, NULL, NULL);

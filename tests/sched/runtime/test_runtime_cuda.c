@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include "tests/exec/cuda/cuda_stub.h"
+#include "tests/exec/cuda/cuda_stub_kit.h"
 
 #ifdef ROTA_HAVE_CUDA
 #include "exec/smoke_kernel.h"
@@ -67,10 +67,7 @@ static void close_all(fixture *f) {
     rota_buffer_release(f->b);
     rota_buffer_release(f->c);
     assert_ok(rota_runtime_close(f->runtime, 5000000000u));
-    char text[256];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
-    cuda_stub_stop();
+    cuda_stub_end_clean();
 }
 
 static void expect_all_said(const char *const *texts, uint32_t count) {
@@ -198,10 +195,7 @@ static void out_of_memory(void **state) {
 }
 
 int main(void) {
-    if (!rota_smoke_kernel.cuda.size_bytes) {
-        puts("skipped: this build has no CUDA images");
-        return 77;
-    }
+    if (!cuda_stub_has_images()) return 77;
     const struct CMUnitTest tests[] = {cmocka_unit_test(endless), cmocka_unit_test(faulting),
                                        cmocka_unit_test(times_of_nothing), cmocka_unit_test(out_of_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "graph/kernel_calls.h"
-#include "tests/exec/cuda/cuda_stub.h"
+#include "tests/exec/cuda/cuda_stub_kit.h"
 #include "tests/kernels/kernels.h"
 
 enum { COUNT = 1000, BYTES = 4 * COUNT };
@@ -425,9 +425,7 @@ static void on_cuda(void **state) {
     rota_buffer_release(from);
     rota_buffer_release(to);
     assert_ok(rota_close(device, 0));
-    char text[256];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    cuda_stub_stop();
+    cuda_stub_end();
 }
 #else
 static void on_cuda(void **state) {

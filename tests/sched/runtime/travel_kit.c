@@ -6,7 +6,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/futex.h"
-#include "tests/exec/cuda/cuda_stub.h"
+#include "tests/exec/cuda/cuda_stub_kit.h"
 #include "tests/kernels/kernels.h"
 #include "tests/kit/random.h"
 
@@ -58,10 +58,7 @@ void close_house(house *h) {
     assert_int_equal(h->options.live_memories, 0);
 #ifdef ROTA_HAVE_CUDA
     if (h->devices[CUDA]) {
-        char text[256];
-        if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-        if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
-        cuda_stub_stop();
+        cuda_stub_end_clean();
     }
 #endif
     free(h);
