@@ -127,6 +127,12 @@ static uint32_t join_to_list(hazards *h, uint32_t list, uint64_t base, rota_edge
     return join == ROTA_NONE || join == INCOMING ? list : push(h, list, join);
 }
 
+/* All of the list but this operation, which is its first or not in it. */
+static void join_others(hazards *h, uint32_t list, rota_edge_kind kind) {
+    rota_edges_join_list(h, cell_at(h, list).operation == h->operation + 1 ? cell_at(h, list).next : list,
+                         kind);
+}
+
 /* Leaves one range of those that a read has gone over: its writer joins theirs, and its readers are this
  * operation and a join of theirs. */
 static rota_range_state merge_read(hazards *h, const rota_interval *first, uint64_t high) {
@@ -142,9 +148,7 @@ static rota_range_state merge_read(hazards *h, const rota_interval *first, uint6
     for (const rota_interval *range = first; range && range->low < high; range = range->next[0]) {
         if (range->state.readers == last.readers) continue;
         last.readers = range->state.readers;
-        uint32_t others = last.readers;
-        if (cell_at(h, others).operation == h->operation + 1) others = cell_at(h, others).next;
-        rota_edges_join_list(h, others, ROTA_EDGE_WAR);
+        join_others(h, last.readers, ROTA_EDGE_WAR);
     }
     merged.readers = push(h, join_to_list(h, 0, base, ROTA_EDGE_WAR), h->operation);
     return merged;
@@ -161,9 +165,7 @@ static rota_range_state merge_accumulate(hazards *h, const rota_interval *first,
     for (const rota_interval *range = first; range && range->low < high; range = range->next[0]) {
         if (range->state.accumulators == last.accumulators) continue;
         last.accumulators = range->state.accumulators;
-        uint32_t others = last.accumulators;
-        if (cell_at(h, others).operation == h->operation + 1) others = cell_at(h, others).next;
-        rota_edges_join_list(h, others, ROTA_EDGE_RAW);
+        join_others(h, last.accumulators, ROTA_EDGE_RAW);
     }
     merged.accumulators = push(h, join_to_list(h, 0, base, ROTA_EDGE_RAW), h->operation);
     return merged;
