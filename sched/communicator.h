@@ -56,7 +56,8 @@ typedef struct rota_communicator_options {
     const char *address;
     uint32_t rank, size;
     /* NULL, or a pointer to an MPI_Comm of the application's, which has initialised MPI: its ranks are these. It is
-     * duplicated, so all of its ranks call this, and the application finalises MPI when it has closed this; but where a
+     * duplicated, so all of its ranks call this, and the application finalises MPI when it has closed this (before,
+     * what is under way fails, NODE_FAILED, what this keeps stays for good, and closing it is a TIMEOUT); but where a
      * communicator of rota's began MPI, the last one of the process to close does. */
     const void *mpi_communicator;
     /* Its collectives are in an order of their own: that of the others on its ranks is not compared with it. For those

@@ -57,6 +57,9 @@ struct rota_engine {
     /* Ranks come to the end together: what was sent can't be taken back, and has to be taken before (drain.c). Else a
      * message that was cancelled is over. */
     bool is_ended_together;
+    /* NULL, or why it carries nothing any more, and can't say what it still touches: `test` then fails, and nothing is
+     * over; static. */
+    const char *why_ended;
     uint64_t id; /* the same on all ranks, and no other engine's; 0: they have agreed on none */
 };
 

@@ -311,10 +311,15 @@ static void begin_to_drain(rota_messages_group *group) {
 
 static void fail_left(const rota_messages_group *group, const char *name, uint64_t bytes) {
     const char *why = group->drain ? rota_drain_failure(group->drain) : "";
-    (void)rota_fail(ROTA_TIMEOUT,
-                    "communicator '%s': other ranks did not come to their end, or messages of theirs%s%s; "
-                    "%llu bytes are kept for good",
-                    name, why[0] ? ": " : "", why, (unsigned long long)bytes);
+    if (group->engine->why_ended)
+        (void)rota_fail(ROTA_TIMEOUT, "communicator '%s': %s; %llu bytes are kept for good", name,
+                        group->engine->why_ended, (unsigned long long)bytes);
+    else
+        (void)rota_fail(
+            ROTA_TIMEOUT,
+            "communicator '%s': other ranks did not come to their end, or messages of theirs%s%s; "
+            "%llu bytes are kept for good",
+            name, why[0] ? ": " : "", why, (unsigned long long)bytes);
 }
 
 /* By the last one's closing: true when the engine has ended, or is kept for good with what it may still touch. */
@@ -330,7 +335,7 @@ static bool close_group(rota_messages *last, uint64_t deadline_ns, uint64_t *out
     if (engine->is_ended_together)
         are_through = group->drain && rota_drain_go_on(group->drain, are_through) && are_through;
     if (!are_through) {
-        if (rota_clock_ns() < deadline_ns) return false;
+        if (rota_clock_ns() < deadline_ns && !engine->why_ended) return false;
         for (const rota_messages *m = group->left; m; m = m->next_left) *out_abandoned_bytes += bytes_of(m);
         if (group->drain) *out_abandoned_bytes += rota_drain_bytes(group->drain);
         fail_left(group, last->base.name, *out_abandoned_bytes);

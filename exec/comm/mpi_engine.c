@@ -45,9 +45,12 @@ static void load(void) {
         (void)snprintf(load_error, sizeof load_error, ROTA_MPI_LIBRARY " is of another version of rota");
 }
 
-static rota_status fail_with(const char *what, int error) {
+/* `engine` may be NULL. */
+static rota_status fail_with(rota_engine *engine, const char *what, int error) {
     char text[256];
     mpi->explain(error, text, sizeof text);
+    if (engine && error == ROTA_MPI_ENDED)
+        engine->why_ended = "the application called MPI_Finalize while it was open";
     rota_status status = error < 0 ? ROTA_WRONG_STATE : ROTA_SYSTEM;
     if (error == ROTA_MPI_NOT_A_GROUP) status = ROTA_INVALID_ARGUMENT;
     if (error == ROTA_MPI_OTHER) status = ROTA_UNSUPPORTED;
@@ -58,26 +61,25 @@ static rota_status fail_with(const char *what, int error) {
 static rota_status send(rota_engine *engine, uint32_t to, uint32_t tag, const void *bytes,
                         uint64_t size_bytes, rota_engine_request **out_request) {
     const int error = mpi->send(world_of(engine), to, tag, bytes, size_bytes, out_request);
-    return error ? fail_with("a message can't be sent", error) : ROTA_OK;
+    return error ? fail_with(engine, "a message can't be sent", error) : ROTA_OK;
 }
 
 static rota_status receive(rota_engine *engine, uint32_t from, uint32_t tag, void *bytes,
                            uint64_t least_bytes, uint64_t size_bytes, rota_engine_request **out_request) {
     const int error = mpi->receive(world_of(engine), from, tag, bytes, least_bytes, size_bytes, out_request);
-    return error ? fail_with("a message can't be received", error) : ROTA_OK;
+    return error ? fail_with(engine, "a message can't be received", error) : ROTA_OK;
 }
 
 static rota_status test(rota_engine *engine, rota_engine_request *request, bool *out_over) {
-    (void)engine;
     int over = 0;
     const int error = mpi->test(request, &over);
     *out_over = over != 0;
-    return error ? fail_with("a message failed", error) : ROTA_OK;
+    return error ? fail_with(engine, "a message failed", error) : ROTA_OK;
 }
 
 static bool cancel(rota_engine *engine, rota_engine_request *request) {
-    (void)engine;
-    (void)mpi->cancel(request);
+    const int error = mpi->cancel(request);
+    if (error) (void)fail_with(engine, "a message can't be cancelled", error);
     return false;
 }
 
@@ -120,13 +122,13 @@ rota_status rota_mpi_open(const uint64_t *taken, rota_engine **out_engine) {
     uint32_t rank = 0, size = 0, last_tag = 0;
     const int error = engine ? mpi->begin(taken, &engine->world, &rank, &size, &last_tag) : 0;
     if (engine && !error) {
-        engine->base = (rota_engine){&vtable, "mpi", rank, size, last_tag, true, 0};
+        engine->base = (rota_engine){&vtable, "mpi", rank, size, last_tag, true, NULL, 0};
         engine->is_given = taken != NULL;
         *out_engine = &engine->base;
         return ROTA_OK;
     }
     free(engine);
     if (!taken) ra_store_release(&is_open, 0); /* as in close_engine */
-    return error ? fail_with("it can't be begun", error)
+    return error ? fail_with(NULL, "it can't be begun", error)
                  : rota_fail(ROTA_OUT_OF_MEMORY, "MPI: no host memory");
 }

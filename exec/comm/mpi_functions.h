@@ -19,7 +19,8 @@ typedef enum rota_mpi_error {
     ROTA_MPI_NOT_INITIALISED = -3, /* and yet the application has an MPI_Comm */
     ROTA_MPI_NOT_A_GROUP = -4,     /* MPI_COMM_NULL, or one between two groups */
     ROTA_MPI_OTHER = -5,           /* the process has another MPI than the one that this was built with */
-    ROTA_MPI_SHORT = -6            /* a message has fewer bytes than were wanted */
+    ROTA_MPI_SHORT = -6,           /* a message has fewer bytes than were wanted */
+    ROTA_MPI_ENDED = -7            /* the application has finalised it under a world */
 } rota_mpi_error;
 
 typedef struct rota_mpi_functions {
@@ -35,6 +36,7 @@ typedef struct rota_mpi_functions {
                 void **out_request);
     int (*receive)(void *world, uint32_t from, uint32_t tag, void *bytes, uint64_t least_bytes,
                    uint64_t size_bytes, void **out_request);
+    /* Of one that ended with MPI *out_over stays 0: what it sends or gets may have been touched until MPI was gone. */
     int (*test)(void *request, int *out_over);
     int (*cancel)(void *request);
     /* Frees it, and finalises MPI where begin initialised it: waits for all ranks. */

@@ -441,7 +441,7 @@ static rota_status make_engine(const rota_meeting *meeting, const char *name, tc
     tcp_engine *e = calloc(1, sizeof *e);
     int error = e ? 0 : ENOMEM;
     if (e) {
-        e->base = (rota_engine){&vtable, "tcp", meeting->rank, meeting->size, UINT32_MAX, false, 0};
+        e->base = (rota_engine){&vtable, "tcp", meeting->rank, meeting->size, UINT32_MAX, false, NULL, 0};
         e->peers = calloc(meeting->size, sizeof *e->peers);
         e->nowhere = malloc(NOWHERE_BYTES);
         e->events = epoll_create1(EPOLL_CLOEXEC);

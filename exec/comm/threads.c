@@ -182,7 +182,7 @@ rota_status rota_threads_open(uint32_t size, rota_engine **out_engines) {
         rota_link_begin(&boxes[count].wanted);
         threads_engine *engine = calloc(1, sizeof *engine);
         if (!engine) break;
-        engine->base = (rota_engine){&vtable, "threads", count, size, UINT32_MAX, false, id};
+        engine->base = (rota_engine){&vtable, "threads", count, size, UINT32_MAX, false, NULL, id};
         engine->world = made;
         out_engines[count] = &engine->base;
     }

@@ -3,8 +3,10 @@
 #include <mpi.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "exec/comm/mpi_functions.h"
 
@@ -17,6 +19,51 @@ typedef struct world {
 static pthread_mutex_t life_mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned worlds;
 static int is_begun_here;
+
+/* What the application may do meanwhile: call MPI_Finalize. Before that takes anything apart it deletes the attributes
+ * of MPI_COMM_SELF, and so calls `ends` below, in the application's thread. That waits until no call of this library is
+ * within MPI, and none goes in any more: each holds `calls` as a reader, and looks at has_ended behind it. */
+static pthread_rwlock_t calls = PTHREAD_RWLOCK_INITIALIZER;
+static atomic_int has_ended, ends_here; /* by the application, under worlds; by end_life */
+static int is_watched;
+
+/* Not OK: MPI is gone, and is not to be called; else leave_mpi follows. */
+static int enter_mpi(void) {
+    if (atomic_load(&has_ended)) return ROTA_MPI_ENDED; /* so that who waits to write is not kept waiting */
+    (void)pthread_rwlock_rdlock(&calls);
+    if (!atomic_load(&has_ended)) return MPI_SUCCESS;
+    (void)pthread_rwlock_unlock(&calls);
+    return ROTA_MPI_ENDED;
+}
+
+static int leave_mpi(int error) {
+    (void)pthread_rwlock_unlock(&calls);
+    return error;
+}
+
+/* MPI_Comm_delete_attr_function. One that waits for other ranks, to open or close a world, is not waited for longer
+ * than that: it may want what this thread has of MPI. */
+static int ends(MPI_Comm self, int key, void *value, void *state) {
+    enum { PATIENCE_S = 10 };
+    struct timespec until;
+    (void)self, (void)key, (void)value, (void)state;
+    if (atomic_load(&ends_here)) return MPI_SUCCESS;
+    atomic_store(&has_ended, 1);
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    if (pthread_rwlock_timedwrlock(&calls, &until) == 0) (void)pthread_rwlock_unlock(&calls);
+    return MPI_SUCCESS;
+}
+
+/* Under life_mutex, once. */
+static int watch_end(void) {
+    int key = MPI_KEYVAL_INVALID;
+    if (is_watched) return MPI_SUCCESS;
+    int error = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, ends, &key, NULL);
+    if (error == MPI_SUCCESS) error = MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    is_watched = error == MPI_SUCCESS;
+    return error;
+}
 
 typedef struct request {
     MPI_Request mpi;
@@ -72,7 +119,8 @@ static int initialise(int is_given) {
 
 static int begin_life(int is_given) {
     (void)pthread_mutex_lock(&life_mutex);
-    const int error = initialise(is_given);
+    int error = initialise(is_given);
+    if (error == MPI_SUCCESS) error = watch_end();
     worlds += error == MPI_SUCCESS;
     (void)pthread_mutex_unlock(&life_mutex);
     return error;
@@ -80,7 +128,8 @@ static int begin_life(int is_given) {
 
 static int end_life(void) {
     (void)pthread_mutex_lock(&life_mutex);
-    const int is_last = --worlds == 0 && is_begun_here;
+    const int is_last = --worlds == 0 && is_begun_here && !atomic_load(&has_ended);
+    atomic_store(&ends_here, is_last);
     const int error = is_last ? MPI_Finalize() : MPI_SUCCESS; /* under it: nobody begins one meanwhile */
     (void)pthread_mutex_unlock(&life_mutex);
     return error;
@@ -102,7 +151,9 @@ static int begin(const uint64_t *taken, void **out_world, uint32_t *out_rank, ui
     if (!is_own_library()) return ROTA_MPI_OTHER;
     world *made = calloc(1, sizeof *made);
     if (!made) return MPI_ERR_NO_MEM;
-    int error = begin_life(taken != NULL);
+    int error = enter_mpi();
+    const int is_in = error == MPI_SUCCESS;
+    if (error == MPI_SUCCESS) error = begin_life(taken != NULL);
     const int is_alive = error == MPI_SUCCESS;
     if (error == MPI_SUCCESS) error = duplicate(taken, &made->mpi);
     if (error == MPI_SUCCESS) error = MPI_Comm_set_errhandler(made->mpi, MPI_ERRORS_RETURN);
@@ -113,6 +164,7 @@ static int begin(const uint64_t *taken, void **out_world, uint32_t *out_rank, ui
     *out_rank = (uint32_t)rank;
     *out_size = (uint32_t)size;
     *out_world = made;
+    if (is_in) (void)leave_mpi(error);
     if (error != MPI_SUCCESS && is_alive) (void)end_life();
     if (error != MPI_SUCCESS) free(made);
     return error;
@@ -131,8 +183,10 @@ static int send(void *own, uint32_t to, uint32_t tag, const void *bytes, uint64_
     const world *w = own;
     request *made = calloc(1, sizeof *made);
     if (!made) return MPI_ERR_NO_MEM;
-    return post(MPI_Isend(bytes, (int)size_bytes, MPI_BYTE, (int)to, (int)tag, w->mpi, &made->mpi), made,
-                out_request);
+    int error = enter_mpi();
+    if (error == MPI_SUCCESS)
+        error = leave_mpi(MPI_Isend(bytes, (int)size_bytes, MPI_BYTE, (int)to, (int)tag, w->mpi, &made->mpi));
+    return post(error, made, out_request);
 }
 
 static int receive(void *own, uint32_t from, uint32_t tag, void *bytes, uint64_t least_bytes,
@@ -142,15 +196,20 @@ static int receive(void *own, uint32_t from, uint32_t tag, void *bytes, uint64_t
     if (!made) return MPI_ERR_NO_MEM;
     made->is_receive = 1;
     made->least_bytes = (int)least_bytes;
-    return post(MPI_Irecv(bytes, (int)size_bytes, MPI_BYTE, (int)from, (int)tag, w->mpi, &made->mpi), made,
-                out_request);
+    int error = enter_mpi();
+    if (error == MPI_SUCCESS)
+        error =
+            leave_mpi(MPI_Irecv(bytes, (int)size_bytes, MPI_BYTE, (int)from, (int)tag, w->mpi, &made->mpi));
+    return post(error, made, out_request);
 }
 
 static int test(void *own, int *out_over) {
     request *tested = own;
     MPI_Status status;
-    int size = 0;
-    int error = MPI_Test(&tested->mpi, out_over, &status);
+    int size = 0, error = enter_mpi();
+    *out_over = 0;
+    if (error != MPI_SUCCESS) return error;
+    error = leave_mpi(MPI_Test(&tested->mpi, out_over, &status));
     if (error != MPI_SUCCESS) *out_over = 1;
     /* One that was cancelled has no size, and nobody wants it. */
     if (error == MPI_SUCCESS && *out_over && tested->is_receive && !tested->is_cancelled &&
@@ -164,8 +223,10 @@ static int test(void *own, int *out_over) {
 static int cancel(void *own) {
     request *cancelled = own;
     if (!cancelled->is_receive || cancelled->is_cancelled) return MPI_SUCCESS;
+    const int error = enter_mpi();
+    if (error != MPI_SUCCESS) return error;
     cancelled->is_cancelled = 1;
-    return MPI_Cancel(&cancelled->mpi);
+    return leave_mpi(MPI_Cancel(&cancelled->mpi));
 }
 
 /* Small messages that are over for who sent them, and were never wanted: MPICH's UCX complains of each that is left. */
@@ -188,8 +249,12 @@ static void take_unwanted(MPI_Comm mpi) {
 
 static int end(void *own) {
     world *ended = own;
-    take_unwanted(ended->mpi);
-    const int error = MPI_Comm_free(&ended->mpi), ended_error = end_life();
+    int error = enter_mpi();
+    if (error == MPI_SUCCESS) {
+        take_unwanted(ended->mpi);
+        error = leave_mpi(MPI_Comm_free(&ended->mpi));
+    }
+    const int ended_error = end_life();
     free(ended);
     return error != MPI_SUCCESS ? error : ended_error;
 }
@@ -202,11 +267,13 @@ static void explain(int error, char *out_text, size_t capacity) {
         [-ROTA_MPI_NOT_INITIALISED] = "MPI is not initialised, as it must be where an MPI_Comm is given",
         [-ROTA_MPI_NOT_A_GROUP] = "MPI_COMM_NULL, or a communicator between two groups, has no ranks to take",
         [-ROTA_MPI_OTHER] = "the process has another MPI than rota's library for it was built with",
-        [-ROTA_MPI_SHORT] = "it has fewer bytes than a rank sends"};
+        [-ROTA_MPI_SHORT] = "it has fewer bytes than a rank sends",
+        [-ROTA_MPI_ENDED] =
+            "the application called MPI_Finalize while this was open, which it has to close first"};
     char text[MPI_MAX_ERROR_STRING] = "an error that MPI does not know";
     int length = 0;
     const char *found = error < 0 && (size_t)-error < sizeof own / sizeof *own ? own[-error] : text;
-    if (error >= 0) (void)MPI_Error_string(error, text, &length);
+    if (error >= 0 && enter_mpi() == MPI_SUCCESS) (void)leave_mpi(MPI_Error_string(error, text, &length));
     if (!capacity) return;
     strncpy(out_text, found ? found : text, capacity - 1);
     out_text[capacity - 1] = 0;

@@ -49,8 +49,9 @@ static const rota_engine_vtable late_vtable = {late_send,   late_receive, late_t
 
 static rota_engine *make_late(rota_engine *real) {
     late_engine *made = calloc(1, sizeof *made);
-    made->base = (rota_engine){
-        &late_vtable, "late", real->rank, real->size, real->last_tag, real->is_ended_together, real->id};
+    made->base =
+        (rota_engine){&late_vtable, "late",  real->rank, real->size, real->last_tag, real->is_ended_together,
+                      NULL,         real->id};
     made->real = real;
     made->random = real->rank + 77;
     return &made->base;
