@@ -3,6 +3,7 @@
 #define ROTA_EXEC_EXEC_PROGRAM_H
 
 #include <stdint.h>
+#include <string.h>
 #include "graph/graph.h"
 
 typedef struct rota_exec_program rota_exec_program;
@@ -17,16 +18,50 @@ typedef enum rota_exec_command_kind {
     ROTA_EXEC_COMMAND_CONDITIONAL /* where caps.runs_conditionals */
 } rota_exec_command_kind;
 
+/* A plan has some three for each node, so it takes no more bits than it needs: `size_bytes` is a buffer's at most,
+ * which is 2^46, and packing gives no byte of a piece a number of more than 48 bits. */
 typedef struct rota_exec_operand {
-    uint64_t offset_bytes; /* added to the base; below 2^48 */
-    uint64_t size_bytes;
+    uint64_t offset_bytes : 48; /* added to the base */
+    uint64_t is_slot : 1;
+    uint64_t mode : 2; /* rota_access_mode */
     /* Base: the address of memories[memory] of the instance; or, if is_slot, block[memory], a 64-bit address
      * given at each submission (on the CPU executor it may be any host pointer). */
-    uint32_t memory;
-    uint8_t is_slot;
-    uint8_t mode; /* rota_access_mode */
-    uint16_t reserved;
-} rota_exec_operand;
+    uint64_t memory : 30;
+    uint64_t size_bytes : 47;
+} __attribute__((packed, aligned(8))) rota_exec_operand;
+_Static_assert(sizeof(rota_exec_operand) == 16, "a plan has some three for each node");
+_Static_assert(ROTA_BUFFER_SIZE_MAX < (uint64_t)1 << 47 && ROTA_ACCESS_MODE_COUNT <= 4, "its bits suffice");
+#define ROTA_EXEC_OFFSET_MAX (((uint64_t)1 << 48) - 1)
+#define ROTA_EXEC_SIZE_MAX (((uint64_t)1 << 47) - 1)
+#define ROTA_EXEC_MEMORY_MAX (((uint32_t)1 << 30) - 1) /* also of a word of the block */
+
+/* `offset_bytes` and `size_bytes` as above. The two words are put together here as compilers lay the members out, so
+ * that each is written once: member by member they would be read and written for each. A test looks that they agree. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first member has the lowest bits");
+static inline rota_exec_operand rota_exec_operand_of(uint32_t memory, bool is_slot, uint64_t offset_bytes,
+                                                     uint64_t size_bytes, uint32_t mode) {
+    const uint64_t words[2] = {(offset_bytes & ROTA_EXEC_OFFSET_MAX) | (uint64_t)is_slot << 48 |
+                                   (uint64_t)(mode & 3) << 49 | (uint64_t)memory << 51,
+                               (memory & ROTA_EXEC_MEMORY_MAX) >> 13 | size_bytes << 17};
+    rota_exec_operand out;
+    memcpy(&out, words, sizeof out);
+    return out;
+}
+static inline rota_exec_operand rota_exec_operand_at(uint32_t memory, uint64_t offset_bytes,
+                                                     uint64_t size_bytes, rota_access_mode mode) {
+    return rota_exec_operand_of(memory, false, offset_bytes, size_bytes, (uint32_t)mode);
+}
+/* One past its last byte. To some compilers a sum of two of its members has no more bits than the wider one. */
+static inline uint64_t rota_exec_operand_end(const rota_exec_operand *operand) {
+    return (uint64_t)operand->offset_bytes + (uint64_t)operand->size_bytes;
+}
+/* So many bytes on, modulo 2^48. */
+static inline void rota_exec_operand_move(rota_exec_operand *operand, uint64_t bytes) {
+    operand->offset_bytes = (operand->offset_bytes + bytes) & ROTA_EXEC_OFFSET_MAX;
+}
+static inline void rota_exec_operand_set_memory(rota_exec_operand *operand, uint32_t memory) {
+    operand->memory = memory & ROTA_EXEC_MEMORY_MAX;
+}
 
 /* A bindable parameter taken from the argument block: the low 4 or all 8 bytes of block[word] at every
  * submission. */

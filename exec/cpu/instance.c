@@ -68,7 +68,7 @@ static rota_status fill_instance(rota_cpu_device *device, rota_exec_instance *in
                 ROTA_OUT_OF_RANGE,
                 "cpu: an operand of program '%s' covers bytes %llu to %llu of memory %u, which has %llu",
                 desc->name, (unsigned long long)operand->offset_bytes,
-                (unsigned long long)(operand->offset_bytes + operand->size_bytes), operand->memory,
+                (unsigned long long)(rota_exec_operand_end(operand)), operand->memory,
                 (unsigned long long)memories[operand->memory]->size_bytes);
         instance->operands[i] = (void *)(uintptr_t)(base + operand->offset_bytes);
     }

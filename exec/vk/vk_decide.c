@@ -151,7 +151,7 @@ static uint64_t address_of(const rota_vk_recording *r, uint32_t word) {
 static uint64_t word_operand(const rota_vk_recording *r, const rota_exec_command *command,
                              const rota_exec_word *word) {
     rota_exec_operand operand = r->program->desc->operands[command->first_operand + word->operand];
-    operand.offset_bytes += word->offset_bytes;
+    rota_exec_operand_move(&operand, word->offset_bytes);
     return rota_vk_record_operand(r, &operand, false);
 }
 

@@ -144,15 +144,13 @@ static rota_status offset_of_mirror(certifier *c, uint32_t n, uint32_t part, uin
 }
 
 static void note_use(instance *it, const rota_exec_operand *operand, uint32_t part) {
-    if (it->access_count &&
-        (it->low != operand->offset_bytes || it->high != operand->offset_bytes + operand->size_bytes))
+    if (it->access_count && (it->low != operand->offset_bytes || it->high != rota_exec_operand_end(operand)))
         it->leaves = 2; /* several */
     else if (!it->access_count)
         it->leaves = 1;
     it->access_count++;
     if (it->low > operand->offset_bytes) it->low = operand->offset_bytes;
-    if (it->high < operand->offset_bytes + operand->size_bytes)
-        it->high = operand->offset_bytes + operand->size_bytes;
+    if (it->high < rota_exec_operand_end(operand)) it->high = rota_exec_operand_end(operand);
     it->part = it->part == ROTA_NONE - 1 ? part : it->part == part ? part : ROTA_NONE;
 }
 
@@ -187,11 +185,9 @@ static rota_status read_operand(certifier *c, uint32_t n, uint32_t part, uint32_
             rota_operation_describe(plan, n), (unsigned long long)operand->offset_bytes,
             plan->buffers[outside].buffer->name, (unsigned long long)want.offset,
             want.buffer ? want.buffer->name : "no buffer");
-    if (operand->size_bytes > UINT64_MAX - operand->offset_bytes ||
-        (memory && operand->offset_bytes + operand->size_bytes > memory->size_bytes))
+    if (memory && rota_exec_operand_end(operand) > memory->size_bytes)
         return rota_certify_wrong(c, "operand %u of %s ends after its memory's %llu bytes", k,
-                                  rota_operation_describe(plan, n),
-                                  memory ? (unsigned long long)memory->size_bytes : 0ull);
+                                  rota_operation_describe(plan, n), (unsigned long long)memory->size_bytes);
     ROTA_TRY(find_instance(c, space_of(plan, part, operand), name, out_instance));
     instance *it = &INSTANCES(c)[*out_instance];
     if (is_arena && want.buffer) {

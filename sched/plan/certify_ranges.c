@@ -251,7 +251,7 @@ rota_status rota_certify_make_trees(certifier *c) {
             const rota_exec_operand *operand =
                 &c->plan->partitions[part_of(c, n)].desc.operands[command->first_operand + k];
             c->memory.points[it->first_point++] = operand->offset_bytes;
-            c->memory.points[it->first_point++] = operand->offset_bytes + operand->size_bytes;
+            c->memory.points[it->first_point++] = rota_exec_operand_end(operand);
         }
     }
     uint64_t trees = 0;
@@ -329,7 +329,7 @@ static bool is_overwritten(const certifier *c, const meeting *m, uint32_t operat
         if (c->memory.instance_of[k] != m->instance) continue;
         const uint32_t first = rota_certify_leaf_of(points, it->leaves, operands[k].offset_bytes);
         const uint32_t end =
-            rota_certify_leaf_of(points, it->leaves + 1, operands[k].offset_bytes + operands[k].size_bytes);
+            rota_certify_leaf_of(points, it->leaves + 1, rota_exec_operand_end(&operands[k]));
         if (first < m->high && end > m->low && !is_covered(m->parts, m->low, m->high, first, end, operation))
             return false;
     }

@@ -204,8 +204,8 @@ rota_status rota_certify_check_inplace(const certifier *c, uint32_t n) {
                            b = c->memory.instance_of[command->first_operand + k];
             if (a == b || INSTANCES(c)[a].space != INSTANCES(c)[b].space ||
                 (operands[i].mode == ROTA_READ && operands[k].mode == ROTA_READ) ||
-                operands[i].offset_bytes >= operands[k].offset_bytes + operands[k].size_bytes ||
-                operands[k].offset_bytes >= operands[i].offset_bytes + operands[i].size_bytes)
+                operands[i].offset_bytes >= rota_exec_operand_end(&operands[k]) ||
+                operands[k].offset_bytes >= rota_exec_operand_end(&operands[i]))
                 continue;
             const uint32_t out = operands[i].mode == ROTA_READ ? k : i, in = out == i ? k : i;
             const rota_kernel *kernel =

@@ -213,8 +213,7 @@ static inline void rota_compile_set_access(rota_compiler *c, uint32_t number, ui
     const uint32_t newest = (uint32_t)c->operations.count - 1;
     const uint32_t access = ROTA_OPERATIONS(c)[newest].first_access + number;
     ROTA_ACCESSES(c)
-    [access] = (rota_exec_operand){
-        .offset_bytes = offset, .size_bytes = size, .memory = physical, .mode = (uint8_t)mode};
+    [access] = rota_exec_operand_at(0, offset, size, mode);
     ROTA_ACCESS_PHYSICAL(c)[access] = physical;
     if (physical == ROTA_NONE) return;
     rota_physical *it = &ROTA_PHYSICALS(c)[physical];

@@ -137,11 +137,12 @@ static rota_status patch_accesses(lowering *l, const rota_operation *operation) 
         rota_compile_prefetch(c, ROTA_PHYSICALS(c), sizeof(rota_physical), i);
         if (access_physical[i] == ROTA_NONE) continue;
         const rota_physical *physical = &ROTA_PHYSICALS(c)[access_physical[i]];
-        accesses[i].memory = physical->part == operation->part
-                                 ? physical->memory
-                                 : foreign_memory(l, access_physical[i], operation->part);
-        if (accesses[i].memory == ROTA_NONE) return rota_compile_no_memory(c);
-        if (physical->packed) accesses[i].offset_bytes += physical->offset_bytes;
+        const uint32_t memory = physical->part == operation->part
+                                    ? physical->memory
+                                    : foreign_memory(l, access_physical[i], operation->part);
+        if (memory == ROTA_NONE) return rota_compile_no_memory(c);
+        rota_exec_operand_set_memory(&accesses[i], memory);
+        if (physical->packed) rota_exec_operand_move(&accesses[i], physical->offset_bytes);
         if (physical->kind == ROTA_BUFFER_SLOT) accesses[i].is_slot = 1;
     }
     return ROTA_OK;
@@ -157,9 +158,10 @@ static void patch_all(const lowering *l) {
         rota_compile_prefetch(c, physicals, sizeof *physicals, i);
         if (access_physical[i] == ROTA_NONE) continue;
         const rota_physical *physical = &physicals[access_physical[i]];
-        accesses[i].memory = physical->memory;
-        accesses[i].offset_bytes += physical->packed ? physical->offset_bytes : 0;
-        accesses[i].is_slot |= physical->kind == ROTA_BUFFER_SLOT;
+        accesses[i] = rota_exec_operand_of(physical->memory, physical->kind == ROTA_BUFFER_SLOT,
+                                           (uint64_t)accesses[i].offset_bytes +
+                                               (physical->packed ? physical->offset_bytes : 0),
+                                           accesses[i].size_bytes, accesses[i].mode);
     }
 }
 
@@ -188,7 +190,7 @@ static rota_status lower_transfers(lowering *l) {
                                                           ROTA_VALUE_ANY});
             if (transfer->word == ROTA_NONE) return rota_compile_no_memory(c);
             host->is_slot = 1;
-            host->memory = transfer->word;
+            rota_exec_operand_set_memory(host, transfer->word);
             continue;
         }
         uint32_t *memory = transfer->is_output ? &part->output_memory : &part->input_memory;
@@ -202,8 +204,10 @@ static rota_status lower_transfers(lowering *l) {
                                                                            : ROTA_EXEC_MEMORY_HOST_WRITE,
                                               .foreign_part = ROTA_NONE});
         if (*memory == ROTA_NONE) return rota_compile_no_memory(c);
-        transfer->memory = host->memory = *memory;
-        transfer->offset_bytes = host->offset_bytes = *bytes;
+        transfer->memory = *memory;
+        transfer->offset_bytes = *bytes;
+        rota_exec_operand_set_memory(host, *memory);
+        rota_exec_operand_move(host, *bytes);
         *bytes = rota_aligned_size(*bytes + host->size_bytes);
         ((rota_plan_memory *)part->memories.data)[*memory].size_bytes = *bytes;
     }

@@ -94,7 +94,7 @@ static rota_status find_buffer(const outer_node *outer, const rota_buffer *root,
     for (uint32_t i = 0; i < outer->record->access_count; i++) {
         if (accesses[i].buffer != stored) continue;
         *out_base = outer->operands[i];
-        out_base->offset_bytes -= ROTA_ACCESS_OFFSET(&accesses[i]);
+        rota_exec_operand_move(out_base, -ROTA_ACCESS_OFFSET(&accesses[i]));
         return ROTA_OK;
     }
     return rota_fail(ROTA_INTERNAL,
@@ -116,7 +116,7 @@ static rota_status find_bases(const outer_node *outer, const rota_plan *body, ro
             continue;
         }
         bases[m] = outer->operands[outer->operand_count - 1]; /* the workspace */
-        bases[m].offset_bytes += in_workspace;
+        rota_exec_operand_move(&bases[m], in_workspace);
         in_workspace += rota_aligned_size(memory->size_bytes);
     }
     *out_bases = bases;
@@ -137,7 +137,7 @@ static rota_status rebase(const outer_node *outer, const rota_exec_program_desc 
         const rota_exec_operand *base = &bases[operands[i].memory];
         operands[i].memory = base->memory;
         operands[i].is_slot = base->is_slot;
-        operands[i].offset_bytes += base->offset_bytes;
+        rota_exec_operand_move(&operands[i], base->offset_bytes);
     }
     for (uint32_t i = 0; i < body->command_count; i++) {
         commands[i] = body->commands[i];

@@ -11,9 +11,17 @@ uint32_t rota_lower_pieces(const rota_compiler *c, uint32_t part) {
     return pieces;
 }
 
+/* Operands name so many memories and words. */
+static rota_status check_named(const rota_compiler *c, uint64_t count, const char *what) {
+    if (count <= ROTA_EXEC_MEMORY_MAX) return ROTA_OK;
+    return rota_fail(ROTA_OUT_OF_RANGE, "compile of graph '%s': %llu %s, at most %u", c->graph->name,
+                     (unsigned long long)count, what, ROTA_EXEC_MEMORY_MAX);
+}
+
 rota_status rota_lower_write_parts(lowering *l) {
     rota_compiler *c = l->c;
     rota_plan *plan = c->plan;
+    ROTA_TRY(check_named(c, l->words.count, "words of arguments"));
     plan->word_count = (uint32_t)l->words.count;
     plan->words = rota_arena_alloc(&plan->arena, sizeof *plan->words * (plan->word_count + 1u), 8);
     plan->partitions = rota_arena_calloc(&plan->arena, sizeof *plan->partitions * c->partitions.count, 8);
@@ -23,6 +31,7 @@ rota_status rota_lower_write_parts(lowering *l) {
     for (uint32_t p = 0; p < c->partitions.count; p++) {
         part_builder *from = &l->parts[p];
         rota_partition *part = &plan->partitions[p];
+        ROTA_TRY(check_named(c, from->memories.count, "memories of one device"));
         uint32_t memory_count = (uint32_t)from->memories.count;
         rota_plan_memory *memories =
             rota_arena_alloc(&plan->arena, sizeof *memories * (memory_count + 1u), 8);

@@ -29,7 +29,7 @@ static inline uint64_t rota_aligned_size(uint64_t size) {
 
 /* The most that a piece of the arena of the part, and of those that share its memory, may hold. */
 static inline uint64_t rota_piece_limit(const rota_compiler *c, uint32_t part) {
-    uint64_t limit = UINT64_MAX / 2;
+    uint64_t limit = ROTA_EXEC_SIZE_MAX; /* operands' offsets in it */
     for (uint32_t p = 0; p < c->partitions.count; p++) {
         if (c->partitions.memory[p] != part || !c->partitions.device[p]) continue;
         uint64_t own = c->partitions.device[p]->max_allocation_bytes;

@@ -66,7 +66,7 @@ rota_status rota_compile_add_workspaces(rota_compiler *c) {
                                      .size_bytes = list[i].size_bytes,
                                      .memory = ROTA_NONE};
         uint32_t access = operation->first_access + operation->access_count - 1u;
-        ROTA_ACCESSES(c)[access].memory = ROTA_ACCESS_PHYSICAL(c)[access] = physical;
+        ROTA_ACCESS_PHYSICAL(c)[access] = physical;
     }
     return ROTA_OK;
 }

@@ -83,7 +83,7 @@ static bool is_within(const rota_exec_program_desc *desc, const rota_exec_comman
         const rota_exec_operand *outer = &desc->operands[command->first_operand + k];
         if (outer->memory == inner->memory && outer->is_slot == inner->is_slot &&
             inner->offset_bytes >= outer->offset_bytes &&
-            inner->offset_bytes + inner->size_bytes <= outer->offset_bytes + outer->size_bytes &&
+            rota_exec_operand_end(inner) <= rota_exec_operand_end(outer) &&
             (outer->mode != ROTA_READ || inner->mode == ROTA_READ))
             return true;
     }

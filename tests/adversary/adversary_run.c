@@ -32,7 +32,7 @@ static uint64_t operand_address(adversary_device *device, const adversary_work *
     const adversary_memory *own = instance->own[operand->memory];
     if (own && own->magic != ADVERSARY_LIVE)
         adversary_violation(device, "program '%s' uses destroyed memory '%s'", work->desc->name, own->name);
-    else if (operand->offset_bytes + operand->size_bytes > memory->size_bytes)
+    else if (rota_exec_operand_end(operand) > memory->size_bytes)
         adversary_violation(device, "program '%s': [%llu, +%llu) lies outside memory '%s' of %llu bytes",
                             work->desc->name, (unsigned long long)operand->offset_bytes,
                             (unsigned long long)operand->size_bytes, own ? own->name : "of another device",

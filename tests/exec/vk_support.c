@@ -69,8 +69,9 @@ rota_exec_command *test_program_fill(test_program *p, uint32_t pattern) {
 void test_program_operand(test_program *p, uint32_t memory, bool is_slot, uint64_t offset, uint64_t size,
                           uint8_t mode) {
     p->commands[p->desc.command_count - 1].operand_count++;
-    p->operands[p->desc.operand_count++] = (rota_exec_operand){
-        .offset_bytes = offset, .size_bytes = size, .memory = memory, .is_slot = is_slot, .mode = mode};
+    rota_exec_operand *operand = &p->operands[p->desc.operand_count++];
+    *operand = rota_exec_operand_at(memory, offset, size, (rota_access_mode)mode);
+    operand->is_slot = is_slot;
 }
 
 void test_program_binding(test_program *p, uint32_t bindable, uint32_t word) {

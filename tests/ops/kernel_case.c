@@ -220,11 +220,10 @@ static void run_on_device(const rota_kernel *kernel, const void *params, uint32_
     memcpy(plain, params, kernel->param_bytes);
     rota_exec_operand operands[ARRAYS_MAX];
     for (uint32_t i = 0; i < count; i++) {
-        operands[i] = (rota_exec_operand){
-            .offset_bytes = l->offset[i], .size_bytes = l->bytes[i], .mode = (uint8_t)arrays[i].mode};
+        operands[i] = rota_exec_operand_at(0, l->offset[i], l->bytes[i], (rota_access_mode)arrays[i].mode);
         if (!slots) continue;
         operands[i].is_slot = 1;
-        operands[i].memory = word_count;
+        rota_exec_operand_set_memory(&operands[i], word_count);
         operands[i].offset_bytes = 0;
         words[word_count++] = memory->address + l->offset[i];
     }

@@ -173,7 +173,7 @@ static reach_access *collect(reach *r, uint32_t *out_count) {
             list[count++] = (reach_access){
                 .memory = memory_of(plan, operation->part, operand),
                 .low = operand->offset_bytes,
-                .high = operand->offset_bytes + operand->size_bytes,
+                .high = rota_exec_operand_end(operand),
                 .command = r->part_first[operation->part] + operation->command,
                 .operation = o,
                 .physical = info->access_physical[operation->first_access + k],

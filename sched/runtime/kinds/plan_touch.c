@@ -71,7 +71,7 @@ static bool operand_range(const rota_submission *submission, uint32_t part_index
                                own ? part_index : memory->foreign_part,
                                own ? operand->memory : memory->foreign_memory,
                                operand->offset_bytes,
-                               operand->offset_bytes + operand->size_bytes,
+                               rota_exec_operand_end(operand),
                                ROTA_COPIES_ALL};
     return true;
 }

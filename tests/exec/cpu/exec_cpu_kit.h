@@ -131,8 +131,7 @@ static inline kit_program *kit_begin(uint32_t capacity, uint32_t memory_count, u
 
 static inline rota_exec_operand kit_at(uint32_t memory, uint64_t offset, uint64_t size,
                                        rota_access_mode mode) {
-    return (rota_exec_operand){
-        .offset_bytes = offset, .size_bytes = size, .memory = memory, .mode = (uint8_t)mode};
+    return rota_exec_operand_at(memory, offset, size, mode);
 }
 
 static inline rota_exec_command *kit_node(kit_program *p, rota_exec_command_kind kind, uint32_t count,

@@ -269,12 +269,9 @@ static void slots_and_bindings(void **state) {
         for (uint32_t i = 0; i < WORDS; i++) ((uint64_t *)memory->host)[i] = i;
         uint32_t unset = 0xdead;
         kit_program *p = kit_begin(1, 1, 12); /* more words than fit into a work */
-        rota_exec_operand operands[2] = {{.memory = 10,
-                                          .is_slot = 1,
-                                          .offset_bytes = 8,
-                                          .size_bytes = (uint64_t)words * 8,
-                                          .mode = ROTA_READWRITE},
+        rota_exec_operand operands[2] = {kit_at(10, 8, (uint64_t)words * 8, ROTA_READWRITE),
                                          kit_at(0, 0, (uint64_t)words * 8, ROTA_READ)};
+        operands[0].is_slot = 1;
         rota_exec_command *c = kit_kernel(p, &mix_split, &unset, 2, operands);
         c->binding_count = 1;
         p->bindings[p->binding_count++] = (rota_exec_binding){.bindable = 0, .word = 11};
@@ -535,8 +532,31 @@ static void failures_are_reported_and_the_rest_goes_on(void **state) {
     }
 }
 
+/* What an operand is put together of is what its members say, with none of another's bits, also where they are the
+ * largest that there are. */
+static void operands_are_what_they_are_made_of(void **state) {
+    (void)state;
+    const uint64_t offsets[] = {0, 1, ROTA_EXEC_OFFSET_MAX}, sizes[] = {0, 1, ROTA_BUFFER_SIZE_MAX};
+    const uint32_t memories[] = {0, 1, (1 << 13) - 1, 1 << 13, ROTA_EXEC_MEMORY_MAX};
+    for (uint32_t i = 0; i < 3 * 3 * 5 * 2 * ROTA_ACCESS_MODE_COUNT; i++) {
+        const uint64_t offset = offsets[i % 3], size = sizes[i / 3 % 3];
+        const uint32_t memory = memories[i / 9 % 5], mode = i / 90;
+        const bool is_slot = i / 45 % 2;
+        rota_exec_operand operand = rota_exec_operand_of(memory, is_slot, offset, size, mode);
+        assert_true(operand.offset_bytes == offset && operand.size_bytes == size);
+        assert_true(operand.memory == memory && operand.is_slot == is_slot && operand.mode == mode);
+        assert_true(rota_exec_operand_end(&operand) == offset + size);
+        rota_exec_operand_set_memory(&operand, 5);
+        rota_exec_operand_move(&operand, 3);
+        const rota_exec_operand moved =
+            rota_exec_operand_of(5, is_slot, (offset + 3) & ROTA_EXEC_OFFSET_MAX, size, mode);
+        assert_memory_equal(&operand, &moved, sizeof moved);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operands_are_what_they_are_made_of),
         cmocka_unit_test(random_graphs_equal_serial),
         cmocka_unit_test(many_programs_in_flight),
         cmocka_unit_test(slots_and_bindings),

@@ -56,7 +56,7 @@ static uint32_t collect(const rota_exec_program_desc *desc, uint32_t batch, cons
             const rota_exec_operand *operand = operand_of(desc, command, i);
             out[count++] = (access){.memory = (uint64_t)operand->is_slot << 32 | operand->memory,
                                     .begin = operand->offset_bytes,
-                                    .end = operand->offset_bytes + operand->size_bytes,
+                                    .end = rota_exec_operand_end(operand),
                                     .batch = batch,
                                     .command = c,
                                     .mode = operand->mode,
@@ -125,7 +125,7 @@ static void prepare(subject *s, fixture *f, const rota_partition *part) {
     for (uint32_t i = 0; i < desc->operand_count; i++) {
         const rota_exec_operand *operand = &desc->operands[i];
         uint64_t *most = operand->is_slot ? &words[operand->memory] : &fixed[operand->memory];
-        uint64_t end = operand->offset_bytes + operand->size_bytes;
+        uint64_t end = rota_exec_operand_end(operand);
         if (end > *most) *most = end;
     }
     for (uint32_t i = 0; i < desc->memory_count; i++)

@@ -50,10 +50,10 @@ static void damage(rota_plan *plan) {
     assert_int_equal(good.mode, ROTA_READ);
     for (uint32_t how = 0; how < 4; how++) {
         assert_ok(rota_plan_certify(plan));
-        if (how == 0) operand->offset_bytes -= 16;
-        if (how == 1) operand->size_bytes += 4;
+        if (how == 0) rota_exec_operand_move(operand, -(uint64_t)16);
+        if (how == 1) operand->size_bytes = (operand->size_bytes + 4) & ROTA_EXEC_SIZE_MAX;
         if (how == 2) operand->mode = ROTA_READWRITE;
-        if (how == 3) operand->memory++;
+        if (how == 3) rota_exec_operand_set_memory(operand, operand->memory + 1u);
         assert_status(rota_plan_certify(plan), ROTA_INTERNAL);
         expect_said("is not within what node");
         *operand = good;
@@ -67,10 +67,10 @@ static void test_rewritten(void **state) {
     rota_buffer *x = test_words(f->device, "x", COUNT, 0), *y = test_words(f->device, "y", COUNT, 0);
     rota_buffer *value = test_words(f->device, "value", 1, 1);
     const rota_access moves[] = {{x, 8, 4, ROTA_READWRITE},
-                                  {x, 0, 4, ROTA_READWRITE},
-                                  {x, 16, 8, ROTA_READWRITE},
-                                  {x, 60, 8, ROTA_READ},
-                                  {y, 8, 4, ROTA_READ}};
+                                 {x, 0, 4, ROTA_READWRITE},
+                                 {x, 16, 8, ROTA_READWRITE},
+                                 {x, 60, 8, ROTA_READ},
+                                 {y, 8, 4, ROTA_READ}};
     for (uint32_t depth = 1; depth <= 2; depth++)
         for (uint32_t i = 0; i < 5; i++) {
             rota_graph *graph = NULL, *bodies[2];

@@ -165,12 +165,14 @@ static bool damage_offset(rota_plan *plan, uint64_t *random, bool *out_wrong) {
             ~(uint64_t)3;
         if (to == it->offset_bytes) return false;
         for (uint32_t i = 0; i < info->access_count; i++)
-            if (info->access_physical[i] == physical) info->accesses[i].offset_bytes += to - it->offset_bytes;
+            if (info->access_physical[i] == physical)
+                rota_exec_operand_move(&info->accesses[i], to - it->offset_bytes);
         return true;
     }
     if (physical == ROTA_NONE || uses < 2)
         return false; /* the host's side, which reachability does not know */
-    info->accesses[k].offset_bytes += test_below(random, 2) && operand->offset_bytes >= 4 ? -(uint64_t)4 : 4;
+    rota_exec_operand_move(&info->accesses[k],
+                           test_below(random, 2) && operand->offset_bytes >= 4 ? -(uint64_t)4 : 4);
     *out_wrong = true;
     return true;
 }
