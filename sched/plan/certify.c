@@ -218,9 +218,9 @@ static rota_status check_afters(certifier *c) {
         for (uint32_t i = 0; i < info->lanes[l]->afters.count; i++) {
             const rota_after after = info->lanes[l]->afters.list[i];
             const uint32_t lane = info->lane_rank[after.earlier.lane - 1];
-            const uint32_t later = info->operation_of_node[info->lane_first_node[l] + after.later.index];
+            const uint32_t later = rota_operation_of(info, info->lane_first_node[l] + after.later.index);
             const uint32_t earlier =
-                info->operation_of_node[info->lane_first_node[lane] + after.earlier.index];
+                rota_operation_of(info, info->lane_first_node[lane] + after.earlier.index);
             if (later == ROTA_NONE || earlier == ROTA_NONE) continue;
             for (uint32_t to = later; to != ROTA_NONE; to = next_part(c, to)) {
                 remember_predecessors(c, c->node[to]);

@@ -47,9 +47,9 @@ rota_status rota_edges_gather_afters(rota_compiler *c) {
                                  "rota_node_after on lane '%s': there is no node %u in lane %u",
                                  info->lanes[i]->name, after.earlier.index, after.earlier.lane);
             uint32_t earlier_lane = info->lane_rank[after.earlier.lane - 1];
-            uint32_t later = info->operation_of_node[info->lane_first_node[i] + after.later.index];
+            uint32_t later = rota_operation_of(info, info->lane_first_node[i] + after.later.index);
             uint32_t earlier =
-                info->operation_of_node[info->lane_first_node[earlier_lane] + after.earlier.index];
+                rota_operation_of(info, info->lane_first_node[earlier_lane] + after.earlier.index);
             if (later == ROTA_NONE || earlier == ROTA_NONE) continue; /* rewritten away */
             ROTA_TRY(add_after(c, later, earlier));
         }

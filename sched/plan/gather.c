@@ -85,8 +85,21 @@ static rota_status sort_lanes(rota_compiler *c) {
         !rota_vector_reserve(&c->physicals, sizeof(rota_physical), buffers + held) ||
         !rota_vector_reserve(&c->edges.kind, sizeof(uint8_t), nodes))
         return rota_compile_no_memory(c);
-    info->operation_of_node = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (nodes + 1), 8);
-    return info->operation_of_node ? ROTA_OK : rota_compile_no_memory(c);
+    return ROTA_OK;
+}
+
+/* A list of them is made for the first node whose operation is not of its number. */
+static rota_status set_operation_of(rota_compiler *c, uint32_t node, uint32_t operation) {
+    rota_compile_info *info = c->info;
+    if (!info->operation_of_node) {
+        if (operation == node) return ROTA_OK;
+        info->operation_of_node =
+            rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * ((size_t)c->node_count + 1), 8);
+        if (!info->operation_of_node) return rota_compile_no_memory(c);
+        for (uint32_t i = 0; i < c->node_count; i++) info->operation_of_node[i] = i;
+    }
+    info->operation_of_node[node] = operation;
+    return ROTA_OK;
 }
 
 /* ---- Buffers and copies ---- */
@@ -317,7 +330,7 @@ static rota_status add_record(rota_compiler *c, const rota_node_record *record, 
     for (uint32_t i = 0; i < count; i++) {
         ROTA_TRY(add_operation(c, parts[i], node, part, queue));
         newest(c)->goes_on = i + 1 < count || !is_last;
-        if (i == 0 && is_first) c->info->operation_of_node[node] = (uint32_t)c->operations.count - 1;
+        if (i == 0 && is_first) ROTA_TRY(set_operation_of(c, node, (uint32_t)c->operations.count - 1));
     }
     return ROTA_OK;
 }
@@ -374,10 +387,7 @@ static __attribute__((noinline)) rota_status add_other_node(rota_compiler *c, co
     uint32_t part = 0, queue = 0;
     bool idle;
     ROTA_TRY(is_idle(c, record, &idle));
-    if (idle) {
-        c->info->operation_of_node[node] = ROTA_NONE; /* as one that was removed */
-        return ROTA_OK;
-    }
+    if (idle) return set_operation_of(c, node, ROTA_NONE); /* as one that was removed */
     if (is_placed(c, record)) ROTA_TRY(place_node(c, record, node, handle, &part, &queue));
     if (record->kind == ROTA_NODE_CONDITIONAL || record->is_counted)
         ROTA_TRY(rota_compile_can_run(c, record, handle, part));
@@ -465,18 +475,18 @@ static rota_status add_rewritten(rota_compiler *c, const rota_node_record **reco
     const rota_recomputed *again = &c->recomputed;
     for (uint32_t i = 0; i < c->node_count; i++) {
         for (uint32_t r = again->count ? again->first[i] : 0; again->count && r < again->first[i + 1]; r++) {
-            const uint32_t node = again->nodes[r], operation = c->info->operation_of_node[node];
+            const uint32_t node = again->nodes[r], operation = rota_operation_of(c->info, node);
             ROTA_TRY(add_node(c, again->clones[r], node, handle_of(c, node)));
-            c->info->operation_of_node[node] = operation;
+            ROTA_TRY(set_operation_of(c, node, operation));
         }
         if (records[i])
             ROTA_TRY(add_node(c, records[i], i, handle_of(c, i)));
         else
-            c->info->operation_of_node[i] = ROTA_NONE;
+            ROTA_TRY(set_operation_of(c, i, ROTA_NONE));
     }
     for (uint32_t i = 0; c->merged_into && i < c->node_count; i++)
         if (c->merged_into[i] != ROTA_NONE)
-            c->info->operation_of_node[i] = c->info->operation_of_node[merged_at_last(c, i)];
+            ROTA_TRY(set_operation_of(c, i, rota_operation_of(c->info, merged_at_last(c, i))));
     return ROTA_OK;
 }
 

@@ -56,7 +56,7 @@ rota_status rota_plan_operation_of(const rota_plan *plan, rota_node node, uint32
     if (node.index >= info->lanes[rank]->node_count)
         return rota_fail(ROTA_NOT_FOUND, "plan '%s': lane %u '%s' has %u nodes, no node %u", plan->name,
                          node.lane, info->lanes[rank]->name, info->lanes[rank]->node_count, node.index);
-    *out_operation = info->operation_of_node[info->lane_first_node[rank] + node.index];
+    *out_operation = rota_operation_of(info, info->lane_first_node[rank] + node.index);
     if (*out_operation == ROTA_NONE)
         return rota_fail(ROTA_NOT_FOUND, "plan '%s': node %u of lane %u '%s' was rewritten away", plan->name,
                          node.index, node.lane, info->lanes[rank]->name);

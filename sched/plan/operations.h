@@ -154,9 +154,9 @@ typedef struct rota_compile_info {
     /* Lanes in key order: a node's number to lane and index, and back. */
     uint32_t lane_count;
     rota_recorder **lanes;
-    uint32_t *lane_first_node; /* lane_count + 1 */
-    uint32_t *lane_rank;       /* creation number - 1 -> rank */
-    uint32_t *operation_of_node;
+    uint32_t *lane_first_node;   /* lane_count + 1 */
+    uint32_t *lane_rank;         /* creation number - 1 -> rank */
+    uint32_t *operation_of_node; /* NULL: each node's is of its number (rota_operation_of) */
     rota_compile_note *notes;
     rota_plan_bodies *bodies; /* newest first; NULL: no node decides */
     uint32_t own_base;        /* the first plan buffer that rota_compile_own_buffer entered */
@@ -180,6 +180,11 @@ static inline uint32_t rota_lane_of_node(const rota_compile_info *info, uint32_t
             high = middle;
     }
     return low;
+}
+
+/* The operation that does the work of a node by its number, the first where it is several; ROTA_NONE: none. */
+static inline uint32_t rota_operation_of(const rota_compile_info *info, uint32_t node) {
+    return info->operation_of_node ? info->operation_of_node[node] : node;
 }
 
 static inline const rota_compile_info *rota_plan_info(const rota_plan *plan) {

@@ -36,7 +36,7 @@ static void go_over(const rota_plan *plan, const rota_plan_time *times, rota_his
         uint32_t node = info->lane_first_node[lane];
         rota_record_cursor cursor = rota_lane_records(info->lanes[lane]);
         for (const rota_node_record *record; (record = rota_record_take(&cursor)); node++) {
-            const uint32_t operation = info->operation_of_node[node];
+            const uint32_t operation = rota_operation_of(info, node);
             if (operation == ROTA_NONE) continue;
             if (!adds) {
                 bytes[operation] += bytes_of(record);
