@@ -5,6 +5,7 @@
 #include "base/sized_copy.h"
 #include "graph/kernel_calls.h"
 #include "sched/plan/commands.h"
+#include "sched/plan/kept.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
 
@@ -43,14 +44,13 @@ bool rota_plan_is_transfer(const rota_plan *plan, uint32_t node) {
 }
 
 /* The same bytes read twice are read once: an absent operand is bound to another one's range. */
-static bool is_repeated(const rota_compile_info *info, const rota_operation *operation, uint32_t access) {
-    const rota_exec_operand *operands = info->accesses + operation->first_access;
-    const uint32_t *physical = info->access_physical + operation->first_access;
+static bool is_repeated(const rota_plan *plan, const rota_operation *operation, uint32_t access) {
+    const rota_exec_operand *operands = rota_plan_info(plan)->accesses + operation->first_access;
     for (uint32_t i = 0; i < access; i++)
-        if (operands[i].mode == operands[access].mode && physical[i] == physical[access] &&
-            operands[i].memory == operands[access].memory &&
+        if (operands[i].mode == operands[access].mode && operands[i].memory == operands[access].memory &&
             operands[i].offset_bytes == operands[access].offset_bytes &&
-            operands[i].size_bytes == operands[access].size_bytes)
+            operands[i].size_bytes == operands[access].size_bytes &&
+            rota_access_physical(plan, operation, i) == rota_access_physical(plan, operation, access))
             return true;
     return false;
 }
@@ -64,12 +64,12 @@ static void fill_in(const rota_plan *plan, uint32_t n, rota_plan_command *out) {
                                .kind = kind_of(operation),
                                .device = plan->partitions[operation->part].device,
                                .queue = operation->queue,
-                               .segment = operation->segment,
-                               .batch = operation->level};
+                               .segment = rota_operation_segment(plan, operation),
+                               .batch = rota_operation_batch(plan, operation)};
     for (uint32_t i = 0; i < operation->access_count; i++) {
         const rota_exec_operand *operand = &info->accesses[operation->first_access + i];
         bytes[i] = operand->size_bytes;
-        if (is_repeated(info, operation, i)) continue;
+        if (is_repeated(plan, operation, i)) continue;
         if (operand->mode != ROTA_WRITE) out->read_bytes += operand->size_bytes;
         if (operand->mode != ROTA_READ) out->written_bytes += operand->size_bytes;
     }
@@ -79,11 +79,12 @@ static void fill_in(const rota_plan *plan, uint32_t n, rota_plan_command *out) {
 }
 
 /* By physical that is packed: where it is touched last, or nowhere, being alive until all has ended. */
-static void find_last(const rota_compile_info *info, uint32_t *last) {
+static void find_last(const rota_plan *plan, uint32_t *last) {
+    const rota_compile_info *info = rota_plan_info(plan);
     for (uint32_t n = 0; n < info->operation_count; n++) {
         const rota_operation *operation = &info->operations[n];
         for (uint32_t i = 0; i < operation->access_count; i++) {
-            const uint32_t physical = info->access_physical[operation->first_access + i];
+            const uint32_t physical = rota_access_physical(plan, operation, i);
             if (physical == ROTA_NONE) continue;
             last[physical] = info->physicals[physical].outlives ? ROTA_NONE : n;
         }
@@ -95,22 +96,24 @@ static void count_live(const rota_plan *plan, uint32_t *last, uint8_t *ended, ro
     const rota_compile_info *info = plan->compile_info;
     uint64_t now[UINT8_MAX + 1] = {0};
     enum { BORN = 1, DEAD = 2 };
-    find_last(info, last);
+    find_last(plan, last);
     for (uint32_t n = 0; n < info->operation_count; n++) {
         const rota_operation *operation = &info->operations[n];
-        const uint32_t *physical = info->access_physical + operation->first_access;
+        uint32_t physical[ROTA_OPERATION_ACCESSES_MAX];
+        for (uint32_t i = 0; i < operation->access_count; i++)
+            physical[i] = rota_access_physical(plan, operation, i);
         for (uint32_t i = 0; i < operation->access_count; i++) {
             const rota_plan_physical *p = physical[i] == ROTA_NONE ? NULL : &info->physicals[physical[i]];
             if (!p || !p->packed || ended[physical[i]]) continue;
             ended[physical[i]] = BORN;
-            if (p->inplace_of == ROTA_NONE) now[p->part] += rota_physical_bytes(plan, p);
+            if (!p->is_inplace) now[p->part] += rota_physical_bytes(plan, physical[i]);
         }
         out[n].live_bytes = now[operation->part];
         for (uint32_t i = 0; i < operation->access_count; i++) {
             const rota_plan_physical *p = physical[i] == ROTA_NONE ? NULL : &info->physicals[physical[i]];
             if (!p || !p->packed || last[physical[i]] != n || ended[physical[i]] != BORN) continue;
             ended[physical[i]] = DEAD;
-            if (!p->handed_on) now[p->part] -= rota_physical_bytes(plan, p);
+            if (!p->handed_on) now[p->part] -= rota_physical_bytes(plan, physical[i]);
         }
     }
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/assert.h"
 #include "base/atomic.h"
 #include "base/given.h"
 #include "base/sized_copy.h"
@@ -14,11 +15,13 @@
 #include "sched/plan/edges.h"
 #include "sched/plan/externals.h"
 #include "sched/plan/gather.h"
+#include "sched/plan/kept.h"
 #include "sched/plan/lower.h"
 #include "sched/plan/names.h"
 #include "sched/plan/pack.h"
 #include "sched/plan/placement.h"
 #include "sched/plan/segments.h"
+#include "sched/plan/workspace.h"
 
 /* Compilations under a memory limit, each aiming at less than the last; and as many with rewrites that are told. */
 enum { ATTEMPTS_MAX = 8 };
@@ -51,11 +54,44 @@ static void drop_physicals(rota_compiler *c) {
     c->info->building = NULL;
 }
 
+static inline bool are_told(const rota_compiler *c) {
+    for (uint32_t n = 0; n < c->operations.count; n++) {
+        const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+        for (uint32_t i = 0; i < operation->access_count; i++)
+            if (rota_access_physical(c->plan, operation, i) !=
+                ROTA_ACCESS_PHYSICAL(c)[operation->first_access + i])
+                return false;
+    }
+    return true;
+}
+
+/* Lets go of the list of accesses' physicals where the rest of the plan tells them: of plans on one device. */
+static rota_status drop_access_physicals(rota_compiler *c) {
+    rota_compile_info *info = c->info;
+    if (c->spread.several_parts) return ROTA_OK;
+    const size_t lanes = (size_t)c->graph->lane_count + 2;
+    uint32_t *lane_base = rota_arena_alloc(&c->plan->arena, sizeof *lane_base * lanes, 8);
+    uint32_t *workspaces =
+        rota_arena_alloc(&c->plan->arena, sizeof *workspaces * ((size_t)c->workspaces.count + 1), 8);
+    if (!lane_base || !workspaces) return rota_compile_no_memory(c);
+    memcpy(lane_base, c->gathering.lane_base, sizeof *lane_base * lanes);
+    rota_compile_list_workspaces(c, workspaces);
+    info->told.lane_base = lane_base;
+    info->told.workspaces = workspaces;
+    info->told.workspace_count = (uint32_t)c->workspaces.count;
+    info->told.first_workspace = (uint32_t)(c->physicals.count - c->workspaces.count);
+    info->access_physical = NULL;
+    rota_assert(are_told(c));
+    rota_vector_free(&c->access_physical);
+    return ROTA_OK;
+}
+
 /* Arrays built as vectors become the plan's. */
 static void keep_vectors(rota_compiler *c) {
     rota_compile_info *info = c->info;
-    rota_vector *const vectors[] = {&c->buffers,    &c->operations,  &c->accesses,       &c->access_physical,
-                                    &c->edges.from, &c->edges.joins, &c->edges.join_from};
+    rota_vector *const vectors[] = {&c->buffers,         &c->operations,         &c->accesses,
+                                    &c->access_physical, &c->edges.from,         &c->edges.joins,
+                                    &c->edges.join_from, &c->edges.order.segment};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         if (vectors[i]->usable_bytes) info->kept[i] = *vectors[i]; /* else it is the arena's */
         *vectors[i] = (rota_vector){0};
@@ -70,10 +106,11 @@ static rota_status settle_vectors(rota_compiler *c) {
     } all[] = {{&c->buffers, sizeof(rota_plan_buffer)},   {&c->operations, sizeof(rota_operation)},
                {&c->accesses, sizeof(rota_exec_operand)}, {&c->access_physical, sizeof(uint32_t)},
                {&c->edges.from, sizeof(uint32_t)},        {&c->edges.joins, sizeof(rota_join)},
-               {&c->edges.join_from, sizeof(uint32_t)}};
+               {&c->edges.join_from, sizeof(uint32_t)},   {&c->edges.order.segment, sizeof(uint32_t)}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         rota_vector *vector = all[i].vector;
         const size_t bytes = all[i].element_bytes * (size_t)vector->count;
+        if (!vector->data) continue;
         void *settled = rota_arena_alloc(&c->plan->arena, bytes, 64);
         if (!settled) return rota_compile_no_memory(c);
         if (bytes) memcpy(settled, vector->data, bytes);
@@ -100,6 +137,7 @@ static void show_gathered(rota_compiler *c) {
     info->accesses = c->accesses.data;
     info->access_count = (uint32_t)c->accesses.count;
     info->access_physical = c->access_physical.data;
+    info->told.segment_of = c->edges.order.segment.data;
 }
 
 static void count_edges(rota_compiler *c) {
@@ -133,7 +171,7 @@ static rota_status run_steps(rota_compiler *c) {
     ROTA_TRY(rota_compile_externals(c));
     ROTA_TRY(rota_compile_final_placement(c));
     rota_compile_info *info = c->info;
-    info->own_base = c->gathering.lane_base[c->graph->lane_count + 1];
+    info->told.own_base = c->gathering.lane_base[c->graph->lane_count + 1];
     info->first_edge = c->edges.first;
     info->edge_from = c->edges.from.data;
     info->edge_count = (uint32_t)c->edges.from.count;
@@ -148,13 +186,28 @@ static rota_status run_steps(rota_compiler *c) {
 }
 
 static void free_compiler(rota_compiler *c) {
-    rota_vector *const vectors[] = {&c->buffers,         &c->operations,        &c->accesses,
-                                    &c->access_physical, &c->physicals,         &c->edges.from,
-                                    &c->edges.kind,      &c->externals,         &c->spread.physical_of,
-                                    &c->spread.valid,    &c->spread.mirrors,    &c->pieces.tenants,
-                                    &c->transfers,       &c->workspaces,        &c->edges.joins,
-                                    &c->edges.join_from, &c->edges.local_joins, &c->edges.afters,
-                                    &c->spread.ends.own, &c->spread.written};
+    rota_vector *const vectors[] = {&c->buffers,
+                                    &c->operations,
+                                    &c->accesses,
+                                    &c->access_physical,
+                                    &c->physicals,
+                                    &c->edges.from,
+                                    &c->edges.kind,
+                                    &c->externals,
+                                    &c->spread.physical_of,
+                                    &c->spread.valid,
+                                    &c->spread.mirrors,
+                                    &c->pieces.tenants,
+                                    &c->transfers,
+                                    &c->workspaces,
+                                    &c->edges.joins,
+                                    &c->edges.join_from,
+                                    &c->edges.local_joins,
+                                    &c->edges.afters,
+                                    &c->spread.ends.own,
+                                    &c->spread.written,
+                                    &c->edges.order.level,
+                                    &c->edges.order.segment};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     rota_arena_free(&c->scratch);
 }
@@ -250,6 +303,7 @@ static rota_status compile_once(rota_graph *graph, const rota_compile_options *o
     rota_status status = run_steps(&c);
     /* Room was made for as many persistent buffers as lanes hold references. */
     rota_vector_fit(&c.buffers, sizeof(rota_plan_buffer));
+    if (status == ROTA_OK) status = drop_access_physicals(&c);
     if (status == ROTA_OK && graph->outer) status = settle_vectors(&c);
     show_gathered(&c);
     if (status == ROTA_OK && a->limit) status = judge_memory(&c, a, &again);

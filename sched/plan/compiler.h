@@ -112,8 +112,15 @@ typedef struct rota_spread {
     rota_compile_placing placing;
 } rota_spread;
 
+/* Where operations are in their queues (edges.c, segments.c). Apart from them, since a plan does not keep it all. */
+typedef struct rota_operation_order {
+    rota_vector level;   /* uint32_t by operation: batch in its segment */
+    rota_vector segment; /* uint32_t by operation: of plan->segments; empty: there is one */
+} rota_operation_order;
+
 /* Hazards (edges.c): by operation, and through joins. */
 typedef struct rota_edges {
+    rota_operation_order order;
     rota_vector from, kind;
     uint32_t *first;         /* by operation */
     rota_vector joins;       /* rota_join */
@@ -160,6 +167,12 @@ typedef struct rota_compiler {
 #define ROTA_ACCESSES(c) ((rota_exec_operand *)(c)->accesses.data)
 #define ROTA_ACCESS_PHYSICAL(c) ((uint32_t *)(c)->access_physical.data)
 #define ROTA_PHYSICALS(c) ((rota_physical *)(c)->physicals.data)
+
+#define ROTA_LEVELS(c) ((uint32_t *)(c)->edges.order.level.data)
+
+static inline uint32_t rota_segment_of(const rota_compiler *c, uint32_t operation) {
+    return c->edges.order.segment.data ? ((const uint32_t *)c->edges.order.segment.data)[operation] : 0;
+}
 
 /* The steps wait for memory more than they compute: operations and accesses are gone over in order, which the processor
  * sees coming, but physicals and records are where they are. So each step asks for them some operations early. */

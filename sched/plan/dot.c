@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include "base/output.h"
+#include "sched/plan/kept.h"
 #include "sched/plan/names.h"
 
 static void write_legend(FILE *file, const rota_drawing *d) {
@@ -41,8 +42,8 @@ static void write_operation(FILE *file, const rota_plan *plan, uint32_t n) {
     fprintf(file, "\\n#%u", n);
     if (plan->partition_count > 1) fprintf(file, ", device %u", operation->part);
     if (plan->stats.queues > 1) fprintf(file, ", queue %u", operation->queue);
-    if (plan->segment_count > 1) fprintf(file, ", segment %u", operation->segment);
-    fprintf(file, ", batch %u\"%s];\n", operation->level,
+    if (plan->segment_count > 1) fprintf(file, ", segment %u", rota_operation_segment(plan, operation));
+    fprintf(file, ", batch %u\"%s];\n", rota_operation_batch(plan, operation),
             operation->kind == ROTA_OPERATION_NODE ? "" : ", style=\"filled,dashed\"");
 }
 

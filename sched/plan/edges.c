@@ -147,7 +147,7 @@ static rota_status add_edges(hazards *h, rota_clock *clock, const candidate *lis
         to_from[i] = list[i].from;
         to_kind[i] = (uint8_t)list[i].kind;
     }
-    ROTA_OPERATIONS(c)[h->operation].level = clock->level = level;
+    ROTA_LEVELS(c)[h->operation] = clock->level = level;
     from->count += count;
     kind->count += count;
     return ROTA_OK;
@@ -255,7 +255,9 @@ rota_status rota_compile_edges(rota_compiler *c) {
     c->edges.first = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 16);
     h.cons.count = 1; /* index 0 ends lists */
     rota_status status = ROTA_OK;
-    if (!h.touched || !h.clocks || !c->edges.first || !rota_vector_reserve(&h.cons, sizeof(rota_cons), count))
+    if (!h.touched || !h.clocks || !c->edges.first ||
+        !rota_vector_reserve(&h.cons, sizeof(rota_cons), count) ||
+        !rota_vector_reserve(&c->edges.order.level, sizeof(uint32_t), count + 1))
         status = rota_compile_no_memory(c);
     else if (c->plan->options.packing == ROTA_PACK_CONCURRENT)
         status = rota_packer_create(c, &h.packer);

@@ -2,26 +2,28 @@
 #include "base/given.h"
 #include "base/text_out.h"
 #include "sched/plan/edges.h"
+#include "sched/plan/kept.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
 
 /* The first pair of accesses that makes the edge a hazard. */
-static bool find_conflict(const rota_compile_info *info, const rota_operation *earlier,
-                          const rota_operation *later, rota_edge_kind kind, uint32_t *out_access,
-                          uint64_t *out_low, uint64_t *out_high) {
-    for (uint32_t i = earlier->first_access; i < earlier->first_access + earlier->access_count; i++)
-        for (uint32_t k = later->first_access; k < later->first_access + later->access_count; k++) {
-            if (info->access_physical[i] != info->access_physical[k] || info->access_physical[i] == ROTA_NONE)
-                continue;
-            if (rota_hazard_between((rota_access_mode)info->accesses[i].mode,
-                                    (rota_access_mode)info->accesses[k].mode) != kind)
-                continue;
-            uint64_t low = rota_access_buffer_offset(info, i), high = low + info->accesses[i].size_bytes;
-            uint64_t low2 = rota_access_buffer_offset(info, k), high2 = low2 + info->accesses[k].size_bytes;
+static bool find_conflict(const rota_plan *plan, const rota_operation *earlier, const rota_operation *later,
+                          rota_edge_kind kind, uint32_t *out_physical, uint64_t *out_low,
+                          uint64_t *out_high) {
+    const rota_exec_operand *accesses = rota_plan_info(plan)->accesses;
+    for (uint32_t i = 0; i < earlier->access_count; i++)
+        for (uint32_t k = 0; k < later->access_count; k++) {
+            const rota_exec_operand *a = &accesses[earlier->first_access + i],
+                                    *b = &accesses[later->first_access + k];
+            const uint32_t physical = rota_access_physical(plan, earlier, i);
+            if (physical != rota_access_physical(plan, later, k) || physical == ROTA_NONE) continue;
+            if (rota_hazard_between((rota_access_mode)a->mode, (rota_access_mode)b->mode) != kind) continue;
+            uint64_t low = rota_access_buffer_offset(plan, earlier, i), high = low + a->size_bytes;
+            uint64_t low2 = rota_access_buffer_offset(plan, later, k), high2 = low2 + b->size_bytes;
             if (low < low2) low = low2;
             if (high > high2) high = high2;
             if (low >= high) continue;
-            *out_access = i;
+            *out_physical = physical;
             *out_low = low;
             *out_high = high;
             return true;
@@ -31,21 +33,23 @@ static bool find_conflict(const rota_compile_info *info, const rota_operation *e
 
 /* The first pair of transients of the two that share memory. */
 static bool find_shared_memory(const rota_plan *plan, const rota_operation *earlier,
-                               const rota_operation *later, const rota_plan_physical **out_old,
-                               const rota_plan_physical **out_new) {
+                               const rota_operation *later, uint32_t *out_old, uint32_t *out_new) {
     const rota_compile_info *info = rota_plan_info(plan);
-    for (uint32_t i = earlier->first_access; i < earlier->first_access + earlier->access_count; i++)
-        for (uint32_t k = later->first_access; k < later->first_access + later->access_count; k++) {
-            if (info->access_physical[i] == ROTA_NONE || info->access_physical[k] == ROTA_NONE) continue;
-            const rota_plan_physical *a = &info->physicals[info->access_physical[i]];
-            const rota_plan_physical *b = &info->physicals[info->access_physical[k]];
+    for (uint32_t i = 0; i < earlier->access_count; i++)
+        for (uint32_t k = 0; k < later->access_count; k++) {
+            const uint32_t old = rota_access_physical(plan, earlier, i),
+                           new = rota_access_physical(plan, later, k);
+            if (old == ROTA_NONE || new == ROTA_NONE) continue;
+            const rota_plan_physical *a = &info->physicals[old], *b = &info->physicals[new];
             if (a == b || !a->packed || !b->packed || a->part != b->part) continue;
-            if (info->accesses[i].memory != info->accesses[k].memory) continue; /* another piece */
-            if (a->offset_bytes >= b->offset_bytes + rota_physical_bytes(plan, b) ||
-                b->offset_bytes >= a->offset_bytes + rota_physical_bytes(plan, a))
+            if (info->accesses[earlier->first_access + i].memory !=
+                info->accesses[later->first_access + k].memory)
+                continue; /* another piece */
+            if (a->offset_bytes >= b->offset_bytes + rota_physical_bytes(plan, new) ||
+                b->offset_bytes >= a->offset_bytes + rota_physical_bytes(plan, old))
                 continue;
-            *out_old = a;
-            *out_new = b;
+            *out_old = old;
+            *out_new = new;
             return true;
         }
     return false;
@@ -56,21 +60,22 @@ static void explain_from(rota_text_out *out, const rota_plan *plan, uint32_t ope
     const rota_compile_info *info = rota_plan_info(plan);
     const rota_operation *earlier = &info->operations[from], *later = &info->operations[operation];
     rota_text_say(out, "  waits for %s: ", rota_operation_describe(plan, from));
-    uint32_t access;
+    uint32_t physical, old, new;
     uint64_t low, high;
-    const rota_plan_physical *old, *new;
     if (kind == ROTA_EDGE_AFTER) {
         rota_text_say(out, "rota_node_after");
     } else if (kind == ROTA_EDGE_MEMORY && find_shared_memory(plan, earlier, later, &old, &new)) {
         rota_text_say(out, "buffer '%s' takes memory over from buffer '%s'",
-                      plan->buffers[new->buffer].buffer->name, plan->buffers[old->buffer].buffer->name);
-    } else if (kind != ROTA_EDGE_MEMORY && find_conflict(info, earlier, later, kind, &access, &low, &high)) {
+                      plan->buffers[rota_physical_buffer(info, new)].buffer->name,
+                      plan->buffers[rota_physical_buffer(info, old)].buffer->name);
+    } else if (kind != ROTA_EDGE_MEMORY &&
+               find_conflict(plan, earlier, later, kind, &physical, &low, &high)) {
         static const char *const verbs[ROTA_EDGE_KIND_COUNT] = {
             [ROTA_EDGE_RAW] = "it writes what is read here",
             [ROTA_EDGE_WAR] = "it reads what is overwritten here",
             [ROTA_EDGE_WAW] = "it writes what is overwritten here"};
         rota_text_say(out, "%s, %s, buffer '%s' bytes [%llu, %llu)", rota_edge_name(kind), verbs[kind],
-                      plan->buffers[info->physicals[info->access_physical[access]].buffer].buffer->name,
+                      plan->buffers[rota_physical_buffer(info, physical)].buffer->name,
                       (unsigned long long)low, (unsigned long long)high);
     } else {
         rota_text_say(out, "%s, on behalf of nodes that it comes after itself", rota_edge_name(kind));
@@ -122,7 +127,7 @@ rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text,
     const rota_operation *it = &info->operations[operation];
     rota_text_out out = {text, capacity, 0};
     rota_text_say(&out, "%s: queue %u, segment %u, batch %u\n", rota_operation_describe(plan, operation),
-                  it->queue, it->segment, it->level);
+                  it->queue, rota_operation_segment(plan, it), rota_operation_batch(plan, it));
     char count[256];
     if (rota_operation_count_text(plan, operation, count, sizeof count))
         rota_text_say(&out, "  runs as its %s\n", count);
@@ -133,13 +138,13 @@ rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text,
         explain_edge(&out, plan, operation, e);
     if (info->first_edge[operation] == info->first_edge[operation + 1])
         rota_text_say(&out, "  waits for no other node of the plan\n");
-    const rota_plan_segment *segment = &plan->segments[it->segment];
+    const rota_plan_segment *segment = &plan->segments[rota_operation_segment(plan, it)];
     for (uint32_t i = 0; i < segment->external_count; i++) {
         const rota_plan_external *external = &plan->externals[segment->first_external + i];
-        for (uint32_t k = it->first_access; k < it->first_access + it->access_count; k++)
-            if (info->access_physical[k] != ROTA_NONE &&
-                info->physicals[info->access_physical[k]].buffer == external->buffer &&
-                !info->physicals[info->access_physical[k]].is_mirror) {
+        for (uint32_t k = 0; k < it->access_count; k++) {
+            const uint32_t physical = rota_access_physical(plan, it, k);
+            if (physical != ROTA_NONE && rota_physical_buffer(info, physical) == external->buffer &&
+                !info->physicals[physical].is_mirror) {
                 rota_text_say(
                     &out,
                     "  its segment waits for earlier submissions that touch buffer '%s' bytes [%llu, %llu)\n",
@@ -147,6 +152,7 @@ rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text,
                     (unsigned long long)(external->offset_bytes + external->size_bytes));
                 break;
             }
+        }
     }
     if (out_length) *out_length = out.length;
     return ROTA_OK;

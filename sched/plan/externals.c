@@ -106,7 +106,7 @@ static uint32_t *order_notes(rota_compiler *c, const rota_external_note *notes, 
     for (uint32_t i = 0; i < count; i++) from[i] = i;
     for (int pass = c->plan->segment_count > 1 ? 0 : 1; pass < 2; pass++) {
         memset(counts, 0, sizeof(uint32_t) * ((size_t)keys + 2));
-#define KEY(i) (pass == 0 ? ROTA_OPERATIONS(c)[notes[i].operation].segment : notes[i].buffer)
+#define KEY(i) (pass == 0 ? rota_segment_of(c, notes[i].operation) : notes[i].buffer)
         for (uint32_t i = 0; i < count; i++) counts[KEY(from[i]) + 1]++;
         for (uint32_t i = 0; i < keys; i++) counts[i + 1] += counts[i];
         for (uint32_t i = 0; i < count; i++) to[counts[KEY(from[i])]++] = from[i];
@@ -147,10 +147,10 @@ rota_status rota_compile_externals(rota_compiler *c) {
     rota_vector entries = {0}, scratch = {0};
     bool room = true;
     for (uint32_t i = 0; i < count && room;) {
-        uint32_t segment = ROTA_OPERATIONS(c)[notes[order[i]].operation].segment,
-                 buffer = notes[order[i]].buffer, k = i;
+        uint32_t segment = rota_segment_of(c, notes[order[i]].operation), buffer = notes[order[i]].buffer,
+                 k = i;
         while (k < count && notes[order[k]].buffer == buffer &&
-               ROTA_OPERATIONS(c)[notes[order[k]].operation].segment == segment)
+               rota_segment_of(c, notes[order[k]].operation) == segment)
             k++;
         room = merge_notes(&entries, &scratch, segment, notes, order + i, k - i);
         i = k;

@@ -180,7 +180,7 @@ static rota_status lower_transfers(lowering *l) {
         rota_operation *operation = &ROTA_OPERATIONS(c)[n];
         if (operation->kind != ROTA_OPERATION_UPLOAD && operation->kind != ROTA_OPERATION_DOWNLOAD) continue;
         rota_plan_transfer *transfer = &plan->transfers[operation->node];
-        transfer->segment = operation->segment;
+        transfer->segment = rota_segment_of(c, n);
         if (!transfer->is_output) plan->input_count++;
         rota_exec_operand *host = &ROTA_ACCESSES(c)[operation->first_access + (transfer->is_output ? 0 : 1)];
         part_builder *part = &l->parts[operation->part];
@@ -269,22 +269,20 @@ static rota_status count_joins(lowering *l) {
 
 /* The number that an edge's beginning has in the program of the operation that it goes to; ROTA_NONE: it is
  * in another segment, and a wait stands for it. */
-static uint32_t node_of(const lowering *l, uint32_t from, const rota_operation *to) {
+static uint32_t node_of(const lowering *l, uint32_t from, uint32_t operation) {
     const rota_compiler *c = l->c;
-    if (!(from & ROTA_JOIN))
-        return ROTA_OPERATIONS(c)[from].segment == to->segment ? l->command_of[from] : ROTA_NONE;
+    const rota_operation *to = &ROTA_OPERATIONS(c)[operation];
+    const uint32_t segment = rota_segment_of(c, operation);
+    if (!(from & ROTA_JOIN)) return rota_segment_of(c, from) == segment ? l->command_of[from] : ROTA_NONE;
     const rota_local_join *local = rota_compile_local_join(c, from & ~ROTA_JOIN, timeline_of(c, to));
-    return local && local->segment == to->segment ? l->parts[to->part].command_count + local->node
-                                                  : ROTA_NONE;
+    return local && local->segment == segment ? l->parts[to->part].command_count + local->node : ROTA_NONE;
 }
 
 /* The same of an edge into a join's node. */
 static uint32_t node_into_join(const lowering *l, uint32_t from, const rota_local_join *local) {
     const rota_compiler *c = l->c;
-    if (!(from & ROTA_JOIN)) {
-        const rota_operation *operation = &ROTA_OPERATIONS(c)[from];
-        return operation->segment == local->segment ? l->command_of[from] : ROTA_NONE;
-    }
+    if (!(from & ROTA_JOIN))
+        return rota_segment_of(c, from) == local->segment ? l->command_of[from] : ROTA_NONE;
     const rota_local_join *inner = inner_local(c, from & ~ROTA_JOIN, local);
     return inner ? part_of_local(l, local)->command_count + inner->node : ROTA_NONE;
 }
@@ -317,11 +315,11 @@ static void lower_joins(lowering *l, bool write) {
 /* Counts commands, edges and levels; all are of the one segment. */
 static void count_plain(lowering *l) {
     const rota_compiler *c = l->c;
-    const rota_operation *operations = ROTA_OPERATIONS(c);
+    const uint32_t *level = ROTA_LEVELS(c);
     part_builder *part = l->only_part;
     uint32_t levels = 0;
     for (uint32_t n = 0; n < c->operations.count; n++)
-        if (operations[n].level >= levels) levels = operations[n].level + 1;
+        if (level[n] >= levels) levels = level[n] + 1;
     l->level_count[0] = levels;
     part->command_count = (uint32_t)c->operations.count;
     part->edge_count = (uint32_t)c->edges.from.count;
@@ -331,14 +329,12 @@ static void count_of_segments(lowering *l) {
     const rota_compiler *c = l->c;
     const uint32_t *edges = c->edges.from.data;
     for (uint32_t n = 0; n < c->operations.count; n++) {
-        const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
-        if (operation->level >= l->level_count[operation->segment])
-            l->level_count[operation->segment] = operation->level + 1;
-        part_builder *part = &l->parts[operation->part];
+        const uint32_t segment = rota_segment_of(c, n), level = ROTA_LEVELS(c)[n];
+        if (level >= l->level_count[segment]) l->level_count[segment] = level + 1;
+        part_builder *part = &l->parts[ROTA_OPERATIONS(c)[n].part];
         part->command_count++;
         for (uint32_t e = c->edges.first[n]; e < c->edges.first[n + 1]; e++)
-            if (edges[e] & ROTA_JOIN || ROTA_OPERATIONS(c)[edges[e]].segment == operation->segment)
-                part->edge_count++;
+            if (edges[e] & ROTA_JOIN || rota_segment_of(c, edges[e]) == segment) part->edge_count++;
     }
 }
 
@@ -394,9 +390,10 @@ static rota_status size_parts(lowering *l) {
     return ROTA_OK;
 }
 
-static inline rota_exec_batch *batch_of(const lowering *l, const rota_operation *operation) {
-    if (l->only_part) return &l->only_part->batches[operation->level];
-    return &l->parts[operation->part].batches[l->first_batch[operation->segment] + operation->level];
+static inline rota_exec_batch *batch_of(const lowering *l, uint32_t n) {
+    const uint32_t level = ROTA_LEVELS(l->c)[n];
+    if (l->only_part) return &l->only_part->batches[level];
+    return &l->parts[ROTA_OPERATIONS(l->c)[n].part].batches[l->first_batch[rota_segment_of(l->c, n)] + level];
 }
 
 /* The batches: levels in each segment, segments in plan order. Their counts are what number_command counts up
@@ -404,7 +401,7 @@ static inline rota_exec_batch *batch_of(const lowering *l, const rota_operation 
 static void lay_out_batches(lowering *l) {
     rota_compiler *c = l->c;
     rota_plan *plan = c->plan;
-    for (uint32_t n = 0; n < c->operations.count; n++) batch_of(l, &ROTA_OPERATIONS(c)[n])->command_count++;
+    for (uint32_t n = 0; n < c->operations.count; n++) batch_of(l, n)->command_count++;
     uint32_t cursor[UINT8_MAX + 1] = {0};
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         uint32_t p = plan->segments[i].part;
@@ -432,7 +429,7 @@ static void lay_out_batches(lowering *l) {
 
 /* The operation's command number: record order inside a batch. */
 static void number_command(lowering *l, rota_operation *operation, uint32_t n) {
-    rota_exec_batch *batch = batch_of(l, operation);
+    rota_exec_batch *batch = batch_of(l, n);
     l->command_of[n] = operation->command = batch->first_command + batch->command_count++;
 }
 
@@ -499,14 +496,13 @@ static rota_status emit_command(lowering *l, const rota_operation *operation, ui
  * cursor that ends where i + 1's begins. Predecessors have their commands already. */
 static __attribute__((noinline)) void count_edges(lowering *l, const rota_operation *operation, uint32_t n) {
     const rota_compiler *c = l->c;
-    const rota_operation *operations = ROTA_OPERATIONS(c);
-    const uint32_t *edges = c->edges.from.data;
+    const uint32_t *edges = c->edges.from.data, segment = rota_segment_of(c, n);
     part_builder *part = &l->parts[operation->part];
     uint32_t count = 0;
     for (uint32_t e = c->edges.first[n]; e < c->edges.first[n + 1]; e++) {
         const uint32_t from = edges[e];
-        if (!(from & ROTA_JOIN) && operations[from].segment != operation->segment) continue;
-        const uint32_t node = from & ROTA_JOIN ? node_of(l, from, operation) : l->command_of[from];
+        if (!(from & ROTA_JOIN) && rota_segment_of(c, from) != segment) continue;
+        const uint32_t node = from & ROTA_JOIN ? node_of(l, from, n) : l->command_of[from];
         if (node == ROTA_NONE) continue;
         part->first_successor[node + 2]++;
         count++;
@@ -532,8 +528,8 @@ static __attribute__((noinline)) void emit_edges(lowering *l) {
         part_builder *part = &l->parts[operations[n].part];
         for (uint32_t e = c->edges.first[n]; e < c->edges.first[n + 1]; e++) {
             const uint32_t from = edges[e];
-            if (!(from & ROTA_JOIN) && operations[from].segment != operations[n].segment) continue;
-            const uint32_t node = from & ROTA_JOIN ? node_of(l, from, &operations[n]) : command_of[from];
+            if (!(from & ROTA_JOIN) && rota_segment_of(c, from) != rota_segment_of(c, n)) continue;
+            const uint32_t node = from & ROTA_JOIN ? node_of(l, from, n) : command_of[from];
             if (node != ROTA_NONE) part->successor[part->first_successor[node + 1]++] = command_of[n];
         }
     }
@@ -596,6 +592,7 @@ rota_status rota_compile_lower(rota_compiler *c) {
     l.command_of = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->operations.count + 1), 8);
     if (!l.parts || !l.command_of) return rota_compile_no_memory(c);
     rota_status status = lower_all(&l);
+    rota_vector_free(&c->edges.order.level); /* commands are in their batches */
     for (uint32_t p = 0; p < c->partitions.count; p++) rota_vector_free(&l.parts[p].memories);
     rota_vector_free(&l.words);
     return status;

@@ -230,7 +230,7 @@ static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
     const rota_device_traits *device = c->partitions.device[operation->part];
     const bool is_hosted = device && device->hosts_decisions,
                is_cuda = device && device->kind == ROTA_EXEC_CUDA;
-    rota_plan_segment *segment = &c->plan->segments[operation->segment];
+    rota_plan_segment *segment = &c->plan->segments[rota_segment_of(c, bodies->operation)];
     /* It may by itself, but on a CUDA device, where only iterations do, and what comes after waits for their end. */
     if (!is_cuda) segment->may_fail = true;
     if (is_hosted || rota_conditional_is_loop(made->kind) ||

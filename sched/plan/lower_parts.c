@@ -92,22 +92,29 @@ rota_status rota_lower_keep_physicals(rota_compiler *c) {
     const rota_physical *from = ROTA_PHYSICALS(c);
     rota_plan_physical *to = c->info->physicals = room_for_physicals(c);
     if (!to) return rota_compile_no_memory(c);
+    if (c->spread.several_parts) {
+        uint32_t *buffers =
+            rota_arena_alloc(&c->plan->arena, sizeof *buffers * ((size_t)c->physicals.count + 1), 8);
+        if (!buffers) return rota_compile_no_memory(c);
+        for (uint32_t i = 0; i < c->physicals.count; i++) buffers[i] = from[i].buffer;
+        c->info->told.physical_buffer = buffers;
+    }
     for (uint32_t i = 0; i < c->physicals.count; i++)
         to[i] = (rota_plan_physical){.offset_bytes = from[i].offset_bytes & (((uint64_t)1 << 48) - 1),
                                      .part = from[i].part,
                                      .packed = from[i].packed,
                                      .is_mirror = from[i].is_mirror,
+                                     .is_inplace = from[i].inplace_of != ROTA_NONE,
                                      .handed_on = from[i].handed_on,
-                                     .outlives = from[i].last_operation == last_operation,
-                                     .buffer = from[i].buffer,
-                                     .inplace_of = from[i].inplace_of};
+                                     .outlives = from[i].last_operation == last_operation};
     return ROTA_OK;
 }
 
 void rota_lower_counted(const lowering *l, const rota_operation *operation, rota_exec_command *command) {
     const rota_node_record *record = operation->record;
     command->is_counted = true;
-    l->c->plan->segments[operation->segment].may_fail = true;
+    const uint32_t n = (uint32_t)(operation - ROTA_OPERATIONS(l->c));
+    l->c->plan->segments[rota_segment_of(l->c, n)].may_fail = true;
     if (record->kind == ROTA_NODE_COPY) {
         command->u.copy.unit_bytes = record->u.copy.unit_bytes;
         command->u.copy.count_max = record->u.copy.count_max;

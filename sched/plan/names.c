@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include "graph/record.h"
+#include "sched/plan/kept.h"
 #include "sched/plan/operations.h"
 
 const char *rota_edge_name(rota_edge_kind kind) {
@@ -35,8 +36,8 @@ const char *rota_operation_describe(const rota_plan *plan, uint32_t operation) {
                        rota_node_record_name(it->record), info->lanes[lane]->lane, info->lanes[lane]->name,
                        it->node - info->lane_first_node[lane]);
     } else {
-        uint32_t access = it->first_access + (it->kind == ROTA_OPERATION_DOWNLOAD ? 1 : 0);
-        const uint32_t buffer = rota_physical_buffer(info, info->access_physical[access]);
+        const uint32_t access = it->kind == ROTA_OPERATION_DOWNLOAD ? 1 : 0;
+        const uint32_t buffer = rota_physical_buffer(info, rota_access_physical(plan, it, access));
         (void)snprintf(text, sizeof text, "%s of buffer '%s'", rota_operation_name(plan, operation),
                        plan->buffers[buffer].buffer->name);
     }
@@ -63,18 +64,20 @@ rota_status rota_plan_operation_of(const rota_plan *plan, rota_node node, uint32
     return ROTA_OK;
 }
 
-uint64_t rota_access_buffer_offset(const rota_compile_info *info, uint32_t access) {
-    const rota_plan_physical *physical = &info->physicals[info->access_physical[access]];
-    return info->accesses[access].offset_bytes - (physical->packed ? physical->offset_bytes : 0);
+uint64_t rota_access_buffer_offset(const rota_plan *plan, const rota_operation *operation, uint32_t number) {
+    const rota_compile_info *info = rota_plan_info(plan);
+    const rota_plan_physical *physical = &info->physicals[rota_access_physical(plan, operation, number)];
+    return info->accesses[operation->first_access + number].offset_bytes -
+           (physical->packed ? physical->offset_bytes : 0);
 }
 
 bool rota_operation_count_text(const rota_plan *plan, uint32_t operation, char *text, size_t capacity) {
     const rota_compile_info *info = rota_plan_info(plan);
     const rota_operation *it = &info->operations[operation];
     if (it->kind != ROTA_OPERATION_NODE || !it->record->is_counted) return false;
-    const uint32_t access = it->first_access + it->access_count - 1u;
-    const uint32_t buffer = rota_physical_buffer(info, info->access_physical[access]);
-    const unsigned long long offset = rota_access_buffer_offset(info, access);
+    const uint32_t access = it->access_count - 1u;
+    const uint32_t buffer = rota_physical_buffer(info, rota_access_physical(plan, it, access));
+    const unsigned long long offset = rota_access_buffer_offset(plan, it, access);
     (void)snprintf(text, capacity, "count in buffer '%s', bytes [%llu, %llu), at most %u",
                    plan->buffers[buffer].buffer->name, offset, offset + sizeof(uint32_t),
                    rota_node_count_max(it->record));

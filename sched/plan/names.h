@@ -10,7 +10,7 @@ const char *rota_operation_describe(const rota_plan *plan, uint32_t operation);
 const char *rota_operation_name(const rota_plan *plan, uint32_t operation);
 
 /* Where an access begins in its own buffer: what packing added is taken off again. */
-uint64_t rota_access_buffer_offset(const rota_compile_info *info, uint32_t access);
+uint64_t rota_access_buffer_offset(const rota_plan *plan, const rota_operation *operation, uint32_t number);
 
 /* Of a counted one: ends text[0..capacity) with "count in buffer 'x', bytes [4, 8), at most 9", and is true. */
 bool rota_operation_count_text(const rota_plan *plan, uint32_t operation, char *text, size_t capacity);

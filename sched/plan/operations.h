@@ -30,8 +30,7 @@ typedef struct rota_operation {
     uint32_t first_access;
     uint32_t
         node; /* NODE: its number in record order; UPLOAD, DOWNLOAD: the transfer; TRANSFER: the buffer */
-    uint32_t segment; /* of plan->segments */
-    uint32_t level;   /* batch in its segment */
+    uint32_t command; /* in its part's program */
     uint8_t access_count;
     uint8_t kind : 6;           /* rota_operation_kind */
     uint8_t ends_segment : 1;   /* who waits for it is not to wait for what comes after it on its queue */
@@ -39,8 +38,8 @@ typedef struct rota_operation {
     uint8_t part;
     uint8_t queue : 7;
     uint8_t goes_on : 1; /* a part of a node, not the last */
-    uint32_t command;    /* in its part's program */
 } rota_operation;
+_Static_assert(sizeof(void *) != 8 || sizeof(rota_operation) == 24, "a plan has one for each node");
 
 /* A bit for each access of an operation that may be of a packed physical: the first so many, or a workspace, which is
  * the last (graph/conditional_internal.h says how nodes with more accesses order them). */
@@ -78,15 +77,17 @@ typedef struct rota_physical {
     uint32_t piece;        /* of the part's arena */
 } rota_physical;
 
-/* What stays of a physical with the plan. Its size is its buffer's. */
+/* What stays of a physical with the plan, beside its buffer (rota_physical_buffer), whose size it has. */
 typedef struct rota_plan_physical {
     uint64_t offset_bytes : 48; /* in its piece, as executors' operands have it; 0 where it is not packed */
     uint64_t part : 8;
-    uint64_t packed : 1, is_mirror : 1, handed_on : 1;
+    uint64_t packed : 1, is_mirror : 1;
+    /* In the operation that touches it first it takes over the memory of one that is handed on there, has the same
+     * offset, and is touched there last. */
+    uint64_t is_inplace : 1, handed_on : 1;
     uint64_t outlives : 1; /* it is alive until the last operation, whoever touches it last */
-    uint32_t buffer, inplace_of;
 } rota_plan_physical;
-_Static_assert(sizeof(rota_plan_physical) == 16, "a plan has one for each buffer");
+_Static_assert(sizeof(rota_plan_physical) == 8, "a plan has one for each buffer");
 
 /* A kept edge's reason. */
 typedef enum rota_edge_kind {
@@ -133,6 +134,18 @@ typedef struct rota_plan_bodies {
     rota_plan **plans; /* the plan's to destroy; NULL among them: nothing */
 } rota_plan_bodies;
 
+/* What says which physical an access has, which buffer a physical, and which segment an operation, beside what an
+ * executor gets (kept.c). A plan on one device needs the fewest of them. */
+typedef struct rota_plan_told {
+    const uint32_t *physical_buffer; /* plan buffers; NULL: they have the same numbers */
+    const uint32_t *segment_of;      /* by operation: of plan->segments; NULL: there is one */
+    const uint32_t *lane_base;       /* the plan buffer of a lane's first buffer, by lane creation number */
+    const uint32_t *workspaces;      /* the operations that have one, ascending */
+    uint32_t workspace_count;
+    uint32_t first_workspace; /* the physical of the first */
+    uint32_t own_base;        /* the first plan buffer that rota_compile_own_buffer entered */
+} rota_plan_told;
+
 /* What dot, explain and traces need after the compile; stays with the plan. */
 typedef struct rota_compile_info {
     rota_operation *operations;
@@ -141,7 +154,8 @@ typedef struct rota_compile_info {
         *building; /* those of the compiler while it is at work: messages name their buffers */
     rota_plan_physical *physicals;
     uint32_t physical_count;
-    uint32_t *access_physical;   /* of each access */
+    uint32_t *access_physical; /* of each access; NULL: rota_access_physical tells them */
+    rota_plan_told told;
     rota_exec_operand *accesses; /* the parts' operands point here: offsets in memory */
     uint32_t access_count;
     uint32_t *first_edge; /* operation_count + 1 */
@@ -159,13 +173,13 @@ typedef struct rota_compile_info {
     uint32_t *operation_of_node; /* NULL: each node's is of its number (rota_operation_of) */
     rota_compile_note *notes;
     rota_plan_bodies *bodies; /* newest first; NULL: no node decides */
-    uint32_t own_base;        /* the first plan buffer that rota_compile_own_buffer entered */
     rota_settled placing; /* where devices were chosen by what nodes cost: what names the replays' times */
-    rota_vector kept[8];  /* the storage of what was built as vectors, the last of `physicals` */
+    rota_vector kept[9];  /* the storage of what was built as vectors, the last of `physicals` */
 } rota_compile_info;
 
 static inline uint32_t rota_physical_buffer(const rota_compile_info *info, uint32_t physical) {
-    return info->building ? info->building[physical].buffer : info->physicals[physical].buffer;
+    if (info->building) return info->building[physical].buffer;
+    return info->told.physical_buffer ? info->told.physical_buffer[physical] : physical;
 }
 
 /* The rank of the lane that a node's number lies in: the last lane that begins at or before it, so that empty ones are
@@ -191,8 +205,8 @@ static inline const rota_compile_info *rota_plan_info(const rota_plan *plan) {
     return plan->compile_info;
 }
 
-static inline uint64_t rota_physical_bytes(const rota_plan *plan, const rota_plan_physical *physical) {
-    return plan->buffers[physical->buffer].buffer->size_bytes;
+static inline uint64_t rota_physical_bytes(const rota_plan *plan, uint32_t physical) {
+    return plan->buffers[rota_physical_buffer(rota_plan_info(plan), physical)].buffer->size_bytes;
 }
 
 #endif

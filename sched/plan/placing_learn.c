@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include "graph/lane_records.h"
+#include "sched/plan/kept.h"
 #include "sched/plan/operations.h"
 
 static double bytes_of(const rota_node_record *record) {
@@ -60,9 +61,9 @@ uint64_t rota_placing_graph_key(const rota_plan *plan) {
     return key;
 }
 
-static bool is_mirror(const rota_compile_info *info, const rota_operation *operation, uint32_t access) {
-    const uint32_t physical = info->access_physical[operation->first_access + access];
-    return physical != ROTA_NONE && info->physicals[physical].is_mirror;
+static bool is_mirror(const rota_plan *plan, const rota_operation *operation, uint32_t access) {
+    const uint32_t physical = rota_access_physical(plan, operation, access);
+    return physical != ROTA_NONE && rota_plan_info(plan)->physicals[physical].is_mirror;
 }
 
 /* How long copies were on their way, by device that they went to, and how fast their halves were, or
@@ -77,7 +78,7 @@ static void learn_copies(const rota_plan *plan, const rota_plan_time *times, rot
         const rota_operation *operation = &info->operations[n];
         const uint64_t size = info->accesses[operation->first_access].size_bytes;
         if (operation->kind != ROTA_OPERATION_TRANSFER || times[n].begin_ns == 0) continue;
-        const bool is_over = !is_mirror(info, operation, 0) && !is_mirror(info, operation, 1);
+        const bool is_over = !is_mirror(plan, operation, 0) && !is_mirror(plan, operation, 1);
         if (size >= ROTA_HISTORY_COPY_LEAST)
             rota_history_add(by_part[operation->part], is_over ? ROTA_HISTORY_PEER : ROTA_HISTORY_COPY,
                              (double)(times[n].end_ns - times[n].begin_ns) * (1 << 20) / (double)size);

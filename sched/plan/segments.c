@@ -153,8 +153,8 @@ static rota_status localize_joins(segmenter *s, uint32_t n) {
         for (uint32_t i = 0; i < join->count; i++) {
             if (!(from[i] & ROTA_JOIN)) {
                 const rota_operation *operation = &ROTA_OPERATIONS(c)[from[i]];
-                ROTA_TRY(add_local(s, timeline_of(s, operation->part, operation->queue), operation->segment,
-                                   ROTA_NONE, operation->level));
+                ROTA_TRY(add_local(s, timeline_of(s, operation->part, operation->queue),
+                                   rota_segment_of(c, from[i]), ROTA_NONE, ROTA_LEVELS(c)[from[i]]));
                 continue;
             }
             const rota_join *inner = &JOINS(c)[from[i] & ~ROTA_JOIN];
@@ -203,12 +203,11 @@ static void sort_needed(uint32_t *ids, uint64_t count) {
  * one. */
 static rota_status collect_needed(segmenter *s, uint32_t n, uint32_t own) {
     const rota_compiler *c = s->c;
-    const rota_operation *operations = ROTA_OPERATIONS(c);
     const uint32_t *edges = c->edges.from.data;
     s->needed.count = 0;
     for (uint32_t e = c->edges.first[n]; e < c->edges.first[n + 1]; e++) {
         if (!(edges[e] & ROTA_JOIN)) {
-            ROTA_TRY(need(s, n, operations[edges[e]].segment, own));
+            ROTA_TRY(need(s, n, rota_segment_of(c, edges[e]), own));
             continue;
         }
         const rota_join *join = &JOINS(c)[edges[e] & ~ROTA_JOIN];
@@ -233,7 +232,7 @@ static rota_status come_after(segmenter *s, uint32_t timeline, uint32_t segment,
 }
 
 static rota_status visit(segmenter *s, uint32_t n) {
-    rota_operation *operation = &ROTA_OPERATIONS(s->c)[n];
+    const rota_operation *operation = &ROTA_OPERATIONS(s->c)[n];
     uint32_t timeline = timeline_of(s, operation->part, operation->queue);
     ROTA_TRY(localize_joins(s, n));
     ROTA_TRY(collect_needed(s, n, s->open[timeline].id));
@@ -261,8 +260,8 @@ static rota_status visit(segmenter *s, uint32_t n) {
     uint32_t level = 0;
     for (uint32_t e = s->c->edges.first[n]; e < s->c->edges.first[n + 1]; e++) {
         if (!(edges[e] & ROTA_JOIN)) {
-            const rota_operation *before = &ROTA_OPERATIONS(s->c)[edges[e]];
-            ROTA_TRY(come_after(s, timeline, before->segment, before->level, &level));
+            ROTA_TRY(come_after(s, timeline, rota_segment_of(s->c, edges[e]), ROTA_LEVELS(s->c)[edges[e]],
+                                &level));
             continue;
         }
         /* Of other queues all are waited for already. */
@@ -271,8 +270,8 @@ static rota_status visit(segmenter *s, uint32_t n) {
         if (local->segment == own) local->node = 0;
         ROTA_TRY(come_after(s, timeline, local->segment, local->level, &level));
     }
-    operation->segment = own;
-    operation->level = level;
+    ((uint32_t *)s->c->edges.order.segment.data)[n] = own;
+    ROTA_LEVELS(s->c)[n] = level;
     s->open[timeline].operation_count++;
     if (operation->ends_segment) close_open(s, timeline);
     return ROTA_OK;
@@ -280,7 +279,7 @@ static rota_status visit(segmenter *s, uint32_t n) {
 
 /* One queue of one device: no cuts, no waits. Levels stand already where no join has one. */
 static rota_status visit_all_on_one(rota_compiler *c) {
-    rota_operation *operations = ROTA_OPERATIONS(c);
+    uint32_t *levels = ROTA_LEVELS(c);
     const uint32_t *edges = c->edges.from.data;
     uint32_t local_of = 0;
     segmenter s = {.c = c, .timelines = 1, .local_of = &local_of};
@@ -295,11 +294,11 @@ static rota_status visit_all_on_one(rota_compiler *c) {
                 local->node = 0;
                 before = local->level;
             } else {
-                before = operations[edges[e]].level;
+                before = levels[edges[e]];
             }
             if (before >= level) level = before + 1;
         }
-        operations[n].level = level;
+        levels[n] = level;
     }
     return ROTA_OK;
 }
@@ -356,10 +355,8 @@ static rota_status write_segments(segmenter *s) {
             if (before->part != segment->part) before->is_awaited = true;
         }
     }
-    for (uint32_t n = 0; n < c->operations.count; n++) {
-        rota_operation *operation = &ROTA_OPERATIONS(c)[n];
-        operation->segment = OPENED(s)[operation->segment].closed_as;
-    }
+    uint32_t *segment_of = c->edges.order.segment.data;
+    for (uint32_t n = 0; n < c->operations.count; n++) segment_of[n] = OPENED(s)[segment_of[n]].closed_as;
     for (uint32_t i = 0; i < c->edges.local_joins.count; i++)
         LOCALS(c)[i].segment = OPENED(s)[LOCALS(c)[i].segment].closed_as;
     plan->final_segment = count - 1;
@@ -390,7 +387,10 @@ rota_status rota_compile_segments(rota_compiler *c) {
     s.ordinals = rota_arena_calloc(&c->scratch, sizeof *s.ordinals * s.timelines, 8);
     s.known = rota_arena_calloc(&c->scratch, sizeof *s.known * s.timelines * s.timelines, 8);
     s.local_of = rota_arena_calloc(&c->scratch, sizeof *s.local_of * s.timelines, 8);
-    if (!s.open || !s.ordinals || !s.known || !s.local_of) return rota_compile_no_memory(c);
+    if (!s.open || !s.ordinals || !s.known || !s.local_of ||
+        !rota_vector_reserve(&c->edges.order.segment, sizeof(uint32_t), c->operations.count + 1))
+        return rota_compile_no_memory(c);
+    c->edges.order.segment.count = c->operations.count;
     for (uint32_t t = 0; t < s.timelines; t++) s.open[t] = (open_segment){ROTA_NONE, 0};
     rota_status status = run_segmenter(&s);
     rota_vector_free(&s.opened);

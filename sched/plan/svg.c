@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/utf8.h"
+#include "sched/plan/kept.h"
 #include "sched/plan/names.h"
 
 #define ROW_VERTICES 12u
@@ -245,7 +246,7 @@ static void write_operation(FILE *file, const layout *l, uint32_t v, uint32_t n)
     fputs("<title>", file);
     write_text(file, name, strlen(name), UINT32_MAX);
     fprintf(file, " #%u, device %u, queue %u, segment %u, batch %u", n, operation->part, operation->queue,
-            operation->segment, operation->level);
+            rota_operation_segment(plan, operation), rota_operation_batch(plan, operation));
     char count[256];
     if (rota_operation_count_text(plan, n, count, sizeof count)) {
         fputs(", ", file);

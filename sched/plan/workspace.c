@@ -70,3 +70,8 @@ rota_status rota_compile_add_workspaces(rota_compiler *c) {
     }
     return ROTA_OK;
 }
+
+void rota_compile_list_workspaces(const rota_compiler *c, uint32_t *out_operations) {
+    const workspace *list = c->workspaces.data;
+    for (uint64_t i = 0; i < c->workspaces.count; i++) out_operations[i] = list[i].operation;
+}

@@ -15,5 +15,7 @@ uint64_t rota_compile_workspace_bytes(const rota_compiler *compiler, uint32_t pa
 rota_status rota_compile_want_workspace(rota_compiler *compiler, uint64_t size_bytes);
 /* ... and makes them, after all other buffers are known. */
 rota_status rota_compile_add_workspaces(rota_compiler *compiler);
+/* The operations that have one, in the order of their physicals; room for as many as there are. */
+void rota_compile_list_workspaces(const rota_compiler *compiler, uint32_t *out_operations);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "sched/plan/kept.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
 
@@ -176,7 +177,7 @@ static reach_access *collect(reach *r, uint32_t *out_count) {
                 .high = rota_exec_operand_end(operand),
                 .command = r->part_first[operation->part] + operation->command,
                 .operation = o,
-                .physical = info->access_physical[operation->first_access + k],
+                .physical = rota_access_physical(plan, operation, k),
                 .part = operation->part,
                 .number = k,
                 .kernel = command->kind == ROTA_EXEC_COMMAND_KERNEL ? command->u.kernel.kernel : NULL,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include "base/given.h"
 #include "base/output.h"
+#include "sched/plan/kept.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
 #include "sched/runtime/plans/executable.h"
@@ -57,7 +58,7 @@ static void write_copy(const rota_trace *trace, const rota_operation *it) {
     const char *const ends[] = {"to", "from"};
     fprintf(trace->file, ",\"bytes\":%llu", (unsigned long long)info->accesses[it->first_access].size_bytes);
     for (uint32_t i = 0; i < 2; i++) {
-        const uint32_t part = info->physicals[info->access_physical[it->first_access + i]].part;
+        const uint32_t part = info->physicals[rota_access_physical(trace->plan, it, i)].part;
         fprintf(trace->file, ",\"%s\":\"", ends[i]);
         rota_output_escape(trace->file, rota_device_get_info(trace->plan->partitions[part].device)->id);
         fputs("\"", trace->file);
@@ -71,8 +72,8 @@ static void write_node(const rota_trace *trace, uint32_t n) {
     const rota_kernel *kernel = command->kind == ROTA_EXEC_COMMAND_KERNEL ? command->u.kernel.kernel : NULL;
     write_slice(trace, rota_operation_name(trace->plan, n), "node", rota_trace_process(it->part),
                 trace->track[n], time->begin_ns, time->end_ns);
-    fprintf(trace->file, ",\"args\":{\"node\":%u,\"segment\":%u,\"batch\":%u,\"kernel\":\"", n, it->segment,
-            it->level);
+    fprintf(trace->file, ",\"args\":{\"node\":%u,\"segment\":%u,\"batch\":%u,\"kernel\":\"", n,
+            rota_operation_segment(trace->plan, it), rota_operation_batch(trace->plan, it));
     rota_output_escape(trace->file, kernel ? kernel->name : "");
     fputs("\"", trace->file);
     if (it->kind == ROTA_OPERATION_TRANSFER) write_copy(trace, it);

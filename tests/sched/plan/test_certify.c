@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "rota.h"
 #include "sched/plan/certify.h"
+#include "sched/plan/kept.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
 #include "tests/adversary/adversary.h"
@@ -144,15 +145,26 @@ static bool damage_wait(rota_plan *plan, uint64_t *random, bool *out_wrong) {
     return true;
 }
 
+/* Moves all uses of a physical; how many there are. */
+static uint32_t move_uses(const rota_plan *plan, uint32_t physical, uint64_t bytes) {
+    const rota_compile_info *info = plan->compile_info;
+    uint32_t uses = 0;
+    for (uint32_t n = 0; n < info->operation_count; n++)
+        for (uint32_t i = 0; i < info->operations[n].access_count; i++) {
+            if (rota_access_physical(plan, &info->operations[n], i) != physical) continue;
+            rota_exec_operand_move(&info->accesses[info->operations[n].first_access + i], bytes);
+            uses++;
+        }
+    return uses;
+}
+
 static bool damage_offset(rota_plan *plan, uint64_t *random, bool *out_wrong) {
     const rota_compile_info *info = plan->compile_info;
     const uint32_t n = test_below(random, info->operation_count);
     const rota_operation *operation = &info->operations[n];
-    const uint32_t k = operation->first_access + test_below(random, operation->access_count);
-    const uint32_t physical = info->access_physical[k];
-    uint32_t uses = 0;
-    for (uint32_t i = 0; i < info->access_count; i++)
-        uses += physical != ROTA_NONE && info->access_physical[i] == physical;
+    const uint32_t number = test_below(random, operation->access_count), k = operation->first_access + number;
+    const uint32_t physical = rota_access_physical(plan, operation, number);
+    const uint32_t uses = physical == ROTA_NONE ? 0 : move_uses(plan, physical, 0);
     const rota_exec_operand *operand = &info->accesses[k];
     const rota_plan_memory *memory =
         operand->is_slot ? NULL : &plan->partitions[operation->part].memories[operand->memory];
@@ -161,12 +173,10 @@ static bool damage_offset(rota_plan *plan, uint64_t *random, bool *out_wrong) {
         /* All of the buffer, somewhere else in the arena. */
         const rota_plan_physical *it = &info->physicals[physical];
         const uint64_t to =
-            test_below(random, (uint32_t)(memory->size_bytes - rota_physical_bytes(plan, it) + 1)) &
+            test_below(random, (uint32_t)(memory->size_bytes - rota_physical_bytes(plan, physical) + 1)) &
             ~(uint64_t)3;
         if (to == it->offset_bytes) return false;
-        for (uint32_t i = 0; i < info->access_count; i++)
-            if (info->access_physical[i] == physical)
-                rota_exec_operand_move(&info->accesses[i], to - it->offset_bytes);
+        (void)move_uses(plan, physical, to - it->offset_bytes);
         return true;
     }
     if (physical == ROTA_NONE || uses < 2)
@@ -187,7 +197,7 @@ static bool damage_order(rota_plan *plan, uint64_t *random) {
     }
     rota_operation *a = &info->operations[test_below(random, info->operation_count)];
     rota_operation *b = &info->operations[test_below(random, info->operation_count)];
-    if (a == b || a->segment != b->segment) return false;
+    if (a == b || rota_operation_segment(plan, a) != rota_operation_segment(plan, b)) return false;
     rota_exec_command *commands = WRITABLE(plan->partitions[a->part].desc.commands);
     const rota_exec_command command = commands[a->command];
     commands[a->command] = commands[b->command];
