@@ -11,7 +11,7 @@
 enum {
     PAGE = 4096,
     MIN_SHIFT = 12,  /* 4 KiB: smaller arrays are not worth a class of their own */
-    MAX_SHIFT = 30,  /* 1 GiB: beyond that blocks go straight to malloc */
+    MAX_SHIFT = 28,  /* 256 MiB: beyond that blocks come from the system and go back to it */
     STEP_SHIFT = 17, /* 128 KiB: steps are whole pages from there on */
     STEPS = 32,      /* from one power of two to the next */
     CLASS_COUNT = (MAX_SHIFT - STEP_SHIFT) * STEPS + STEP_SHIFT - MIN_SHIFT + 1,
@@ -54,7 +54,7 @@ struct rota_arena_chunk {
     size_t usable_size;
 };
 
-/* The class of the smallest blocks that hold `size`, at most 1 GiB, and their size. */
+/* The class of the smallest blocks that hold `size`, at most 256 MiB, and their size. */
 static unsigned class_of(size_t size, size_t *out_bytes) {
     if (size <= (size_t)1 << MIN_SHIFT) size = (size_t)1 << MIN_SHIFT;
     const unsigned below = 63u - (unsigned)__builtin_clzll((unsigned long long)size);
@@ -111,6 +111,7 @@ void *rota_chunk_alloc(size_t size, size_t *out_size) {
     if (size > (size_t)1 << MAX_SHIFT) {
         if (size > SIZE_MAX - PAGE) return NULL;
         *out_size = (size + PAGE - 1) & ~(size_t)(PAGE - 1);
+        rota_chunk_cache_trim(); /* whoever needs so much may need all that there is */
         return system_alloc(*out_size);
     }
     (void)pthread_once(&fork_once, watch_forks);
@@ -146,18 +147,31 @@ void rota_chunk_free(void *memory, size_t usable_size) {
     if (memory) system_free(memory, usable_size);
 }
 
-void rota_chunk_cache_trim(void) {
-    pthread_mutex_lock(&cache_mutex);
-    for (unsigned kind = 0; kind < CLASS_COUNT; kind++) {
-        while (cache[kind]) {
-            free_block *block = cache[kind];
-            cache[kind] = block->next;
-            system_free(block, block->size_bytes);
-        }
-        cached[kind] = fewest[kind] = 0;
+size_t rota_chunk_shrink(void *memory, size_t usable_size, size_t size) {
+    size_t kept = (size + PAGE - 1) & ~(size_t)(PAGE - 1);
+    if (size <= (size_t)1 << MAX_SHIFT) (void)class_of(size, &kept);
+    if (kept < MAPPED_BYTES || kept >= usable_size) return usable_size;
+    return munmap((uint8_t *)memory + kept, usable_size - kept) == 0 ? kept : usable_size;
+}
+
+static void free_list(free_block *list) {
+    while (list) {
+        free_block *next = list->next;
+        system_free(list, list->size_bytes);
+        list = next;
     }
-    cached_bytes = 0;
-    pthread_mutex_unlock(&cache_mutex);
+}
+
+void rota_chunk_cache_trim(void) {
+    for (unsigned kind = 0; kind < CLASS_COUNT; kind++) {
+        pthread_mutex_lock(&cache_mutex);
+        free_block *list = cache[kind];
+        for (const free_block *block = list; block; block = block->next) cached_bytes -= block->size_bytes;
+        cache[kind] = NULL;
+        cached[kind] = fewest[kind] = 0;
+        pthread_mutex_unlock(&cache_mutex);
+        free_list(list);
+    }
 }
 
 /* Takes half of what nobody needed, so that a need that comes now and then finds most of it. */
@@ -184,11 +198,7 @@ void rota_chunk_cache_sweep(uint64_t now_ns) {
         pthread_mutex_lock(&cache_mutex);
         free_block *taken = take_idle(kind);
         pthread_mutex_unlock(&cache_mutex);
-        while (taken) {
-            free_block *next = taken->next;
-            system_free(taken, taken->size_bytes);
-            taken = next;
-        }
+        free_list(taken);
     }
 }
 

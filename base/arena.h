@@ -16,7 +16,7 @@ typedef struct rota_arena {
     rota_arena_chunk *chunks; /* newest first */
     uint8_t *next, *end;      /* free part of the newest chunk */
     size_t total_bytes;       /* of all chunks held */
-    bool is_small;            /* set while empty: its first chunk is a page, and each as large as all before */
+    bool is_small; /* set while empty: its first chunk is a page, and each as large as all before */
 } rota_arena;
 
 /* Zeroed storage is an empty arena. */
@@ -37,9 +37,13 @@ char *rota_arena_strdup(rota_arena *arena, const char *text);
 void rota_arena_free(rota_arena *arena);
 
 /* Blocks of at least `size` bytes straight from and to the chunk cache, aligned to 4096, for arrays whose
- * size is known. out_size gets the usable size, at least `size`. NULL when out of memory. */
+ * size is known. out_size gets the usable size, at least `size`. NULL when out of memory. Blocks above 256 MiB are not
+ * cached, and the system gets all that the cache has before one of them is taken. */
 void *rota_chunk_alloc(size_t size, size_t *out_size);
 void rota_chunk_free(void *memory, size_t usable_size);
+/* Gives the system what a block has beyond a block of `size` bytes, where that is whole pages of its own; returns what
+ * is usable then. */
+size_t rota_chunk_shrink(void *memory, size_t usable_size, size_t size);
 
 /* Returns the cache's memory to the system (tests; low-memory situations). */
 void rota_chunk_cache_trim(void);

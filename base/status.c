@@ -11,16 +11,19 @@
 static _Thread_local char error_message[ROTA_ERROR_MESSAGE_MAX];
 
 const char *rota_version(void) {
-    return ROTA_STRING(ROTA_VERSION_MAJOR) "." ROTA_STRING(ROTA_VERSION_MINOR) "." ROTA_STRING(ROTA_VERSION_PATCH);
+    return ROTA_STRING(ROTA_VERSION_MAJOR) "." ROTA_STRING(ROTA_VERSION_MINOR) "." ROTA_STRING(
+        ROTA_VERSION_PATCH);
 }
 
 const char *rota_status_name(rota_status status) {
     switch (status) {
 #define ROTA_STATUS_NAME(name, text)                                                                         \
-    case ROTA_##name: return #name;
+    case ROTA_##name:                                                                                        \
+        return #name;
         ROTA_STATUS_LIST(ROTA_STATUS_NAME)
 #undef ROTA_STATUS_NAME
-    case ROTA_STATUS_COUNT: break;
+    case ROTA_STATUS_COUNT:
+        break;
     }
     return "UNKNOWN";
 }
@@ -28,15 +31,19 @@ const char *rota_status_name(rota_status status) {
 const char *rota_status_text(rota_status status) {
     switch (status) {
 #define ROTA_STATUS_TEXT(name, text)                                                                         \
-    case ROTA_##name: return text;
+    case ROTA_##name:                                                                                        \
+        return text;
         ROTA_STATUS_LIST(ROTA_STATUS_TEXT)
 #undef ROTA_STATUS_TEXT
-    case ROTA_STATUS_COUNT: break;
+    case ROTA_STATUS_COUNT:
+        break;
     }
     return "unknown status";
 }
 
-const char *rota_last_error(void) { return error_message; }
+const char *rota_last_error(void) {
+    return error_message;
+}
 
 rota_status rota_fail(rota_status status, const char *format, ...) {
     /* Formatted aside first: an argument may be the old message. */

@@ -4,6 +4,9 @@
 #include <string.h>
 #include "base/arena.h"
 
+/* From where on what is left over is given back: below, whoever builds the same again would ask the system for it. */
+enum { SHRINK_BYTES = 8 << 20 };
+
 bool rota_vector_grow(rota_vector *vector, size_t element_bytes, uint64_t need) {
     uint64_t want = vector->capacity * 2;
     if (want < need) want = need;
@@ -21,7 +24,13 @@ bool rota_vector_grow(rota_vector *vector, size_t element_bytes, uint64_t need) 
 
 void rota_vector_fit(rota_vector *vector, size_t element_bytes) {
     size_t need = (size_t)vector->count * element_bytes, usable;
-    if (!vector->data || need > vector->usable_bytes / 2) return;
+    if (!vector->data) return;
+    if (need > vector->usable_bytes / 2) {
+        if (vector->usable_bytes >= SHRINK_BYTES)
+            vector->usable_bytes = rota_chunk_shrink(vector->data, vector->usable_bytes, need);
+        vector->capacity = vector->usable_bytes / element_bytes;
+        return;
+    }
     void *fitted = rota_chunk_alloc(need ? need : 1, &usable);
     if (!fitted) return;
     memcpy(fitted, vector->data, need);

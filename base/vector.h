@@ -17,7 +17,8 @@ typedef struct rota_vector {
 /* Room for `need` elements and for as many again as there was room for; false when out of memory, with the array as it
  * was. Elements move. May block in malloc. */
 bool rota_vector_grow(rota_vector *vector, size_t element_bytes, uint64_t need);
-/* Moves the elements to a smaller chunk where one of half the size holds them. */
+/* Moves the elements to a smaller chunk where one of half the size holds them; of a large one the rest is given
+ * back. */
 void rota_vector_fit(rota_vector *vector, size_t element_bytes);
 void rota_vector_free(rota_vector *vector);
 /* Ensures room for `more` elements. */

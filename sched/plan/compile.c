@@ -166,12 +166,14 @@ static rota_status run_steps(rota_compiler *c) {
     else
         rota_compile_lifetimes(c);
     ROTA_TRY(rota_compile_edges(c));
+    rota_vector_free(&c->pieces.tenants);
     ROTA_TRY(rota_compile_segments(c));
     ROTA_TRY(rota_compile_lower(c));
     ROTA_TRY(rota_compile_externals(c));
     ROTA_TRY(rota_compile_final_placement(c));
     rota_compile_info *info = c->info;
     info->told.own_base = c->gathering.lane_base[c->graph->lane_count + 1];
+    rota_vector_fit(&c->edges.from, sizeof(uint32_t));
     info->first_edge = c->edges.first;
     info->edge_from = c->edges.from.data;
     info->edge_count = (uint32_t)c->edges.from.count;
@@ -209,6 +211,7 @@ static void free_compiler(rota_compiler *c) {
                                     &c->edges.order.level,
                                     &c->edges.order.segment};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
+    rota_compile_free_hash(c);
     rota_arena_free(&c->scratch);
 }
 

@@ -64,14 +64,23 @@ static uint32_t hash_pointer(const void *pointer) {
     return (uint32_t)(((uintptr_t)pointer >> 4) * 0x9e3779b97f4a7c15u >> 32);
 }
 
+void rota_compile_free_hash(rota_compiler *c) {
+    rota_chunk_free(c->gathering.hash, c->gathering.hash_bytes);
+    c->gathering.hash = NULL;
+}
+
 static bool grow_hash(rota_compiler *c) {
     /* Of the plan's own buffers many may have come since. */
     const uint32_t entered = (uint32_t)c->buffers.count - c->gathering.graph_buffer_count;
     uint32_t size = 256;
     while (entered >= size / 2) size *= 2;
-    uint32_t *grown = rota_arena_calloc(&c->scratch, sizeof *grown * size, 8);
+    size_t grown_bytes;
+    uint32_t *grown = rota_chunk_alloc(sizeof *grown * size, &grown_bytes);
     if (!grown) return false;
+    memset(grown, 0, sizeof *grown * size);
+    rota_compile_free_hash(c);
     c->gathering.hash = grown;
+    c->gathering.hash_bytes = grown_bytes;
     c->gathering.hash_mask = size - 1;
     const rota_plan_buffer *buffers = c->buffers.data;
     for (uint32_t i = c->gathering.graph_buffer_count; i < c->buffers.count; i++) {

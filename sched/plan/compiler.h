@@ -57,7 +57,8 @@ typedef struct rota_recomputed {
 typedef struct rota_gathering {
     uint32_t *lane_base; /* plan buffer of a lane's first buffer, by lane creation number (0: the graph's) */
     uint32_t graph_buffer_count;
-    uint32_t *hash; /* plan buffer + 1 by address of a persistent buffer */
+    uint32_t *hash; /* plan buffer + 1 by address of a persistent buffer; NULL: to be made */
+    size_t hash_bytes;
     uint32_t hash_mask;
 } rota_gathering;
 
@@ -204,6 +205,8 @@ rota_status rota_compile_own_buffer(rota_compiler *compiler, rota_buffer *buffer
 uint64_t rota_compile_own_reference(const rota_compiler *compiler, uint32_t index);
 /* The physical of a buffer on a part (its memory_partition's), made if need be; ROTA_NONE when out of memory. */
 uint32_t rota_compile_physical(rota_compiler *compiler, uint32_t buffer, uint32_t part);
+/* Lets go of what only finds plan buffers. */
+void rota_compile_free_hash(rota_compiler *compiler);
 /* Adds an operation with room for its accesses (to be set at once); NULL when out of memory. */
 static inline rota_operation *rota_compile_add_operation(rota_compiler *c, rota_operation_kind kind,
                                                          uint32_t access_count) {

@@ -256,7 +256,7 @@ rota_status rota_compile_edges(rota_compiler *c) {
     h.cons.count = 1; /* index 0 ends lists */
     rota_status status = ROTA_OK;
     if (!h.touched || !h.clocks || !c->edges.first ||
-        !rota_vector_reserve(&h.cons, sizeof(rota_cons), count) ||
+        !rota_vector_reserve(&h.cons, sizeof(rota_cons), count + c->accesses.count) ||
         !rota_vector_reserve(&c->edges.order.level, sizeof(uint32_t), count + 1))
         status = rota_compile_no_memory(c);
     else if (c->plan->options.packing == ROTA_PACK_CONCURRENT)

@@ -574,5 +574,6 @@ rota_status rota_compile_gather(rota_compiler *c) {
     }
     ROTA_TRY(add_outputs(c));
     rota_compile_end_lives(c);
+    rota_compile_free_hash(c);
     return rota_compile_add_workspaces(c);
 }

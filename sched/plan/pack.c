@@ -11,8 +11,7 @@
 #include "base/assert.h"
 #include "base/prefetch.h"
 
-enum { PHASE_UNBORN, PHASE_LIVE, PHASE_DEAD };
-enum { CLASSES = 64 * 4, SCAN_MAX = 32 };
+enum { PHASE_UNBORN, PHASE_LIVE, PHASE_DEAD, CLASSES = 64 * 4, SCAN_MAX = 32 };
 
 /* ---- Lifetimes and the lower bound ---- */
 
@@ -452,14 +451,8 @@ static bool overlaps(const rota_compiler *c, uint32_t part) {
     return !device || device->kind != ROTA_EXEC_CPU;
 }
 
-rota_status rota_compile_pack_tight(rota_compiler *c) {
-    uint32_t *block_of =
-        rota_arena_calloc(&c->scratch, sizeof *block_of * ((size_t)c->physicals.count + 1), 8);
-    space *spaces = rota_arena_alloc(&c->scratch, sizeof *spaces * c->partitions.count, 16);
-    c->pieces.tenants.count = 1; /* index 0 ends lists */
-    if (!block_of || !spaces ||
-        !rota_vector_reserve(&c->pieces.tenants, sizeof(rota_cons), c->physicals.count))
-        return rota_compile_no_memory(c);
+/* What space_init made is freed in any case. */
+static rota_status pack_best_fit(rota_compiler *c, space *spaces, uint32_t *block_of) {
     rota_status status = ROTA_OK;
     uint32_t ready = 0;
     for (; ready < c->partitions.count && status == ROTA_OK; ready++)
@@ -475,6 +468,21 @@ rota_status rota_compile_pack_tight(rota_compiler *c) {
         if (status == ROTA_OK) status = space_finish(&spaces[part], part);
         space_free(&spaces[part]);
     }
+    return status;
+}
+
+rota_status rota_compile_pack_tight(rota_compiler *c) {
+    size_t usable, bytes_of_blocks = sizeof(uint32_t) * ((size_t)c->physicals.count + 1);
+    space *spaces = rota_arena_alloc(&c->scratch, sizeof *spaces * c->partitions.count, 16);
+    c->pieces.tenants.count = 1; /* index 0 ends lists */
+    if (!spaces ||
+        !rota_vector_reserve(&c->pieces.tenants, sizeof(rota_cons), (uint64_t)c->physicals.count * 4))
+        return rota_compile_no_memory(c);
+    uint32_t *block_of = rota_chunk_alloc(bytes_of_blocks, &usable);
+    if (!block_of) return rota_compile_no_memory(c);
+    memset(block_of, 0, bytes_of_blocks);
+    const rota_status status = pack_best_fit(c, spaces, block_of);
+    rota_chunk_free(block_of, usable);
     ROTA_TRY(status);
     for (uint32_t part = 0; part < c->partitions.count; part++) {
         uint64_t bytes = 0;
