@@ -487,6 +487,8 @@ double reference_bound(const reference *r, uint32_t output) {
     double bound = 0x1p-24 * ((roundings < 0 ? 16 : roundings) + longest_sum(r->use) / 4) * fmax(largest, 1);
     if (y->dtype == ROTA_F16) bound += fmax(0x1p-11 * largest, 0x1p-25);
     if (y->dtype == ROTA_BF16) bound += 0x1p-8 * largest;
+    if (y->dtype == ROTA_F8_E4M3FN) bound += fmax(0x1p-4 * largest, 0x1p-10);
+    if (y->dtype == ROTA_F8_E5M2) bound += fmax(0x1p-3 * largest, 0x1p-17);
     /* The element's own rounding, the mean's and their difference's, and as much in what it is divided by.
      * What comes from a sum was rounded to its dtype before. */
     const rota_dtype dtype = r->use->inputs[0].dtype;

@@ -114,10 +114,37 @@ static bool passes_any(rota_tape *tape, const rota_op_use *use) {
     return false;
 }
 
+/* The first input of 8-bit floats that was computed from a parameter; input_count: there is none. */
+static rota_status find_f8(rota_tape *tape, const rota_op_use *use, uint32_t *out_input) {
+    for (*out_input = 0; *out_input < use->input_count; ++*out_input) {
+        const rota_tensor *x = &use->inputs[*out_input];
+        if (!x->buffer || !rota_dtype_is_f8(x->dtype)) continue;
+        const rota_tape_buffer *entry = rota_tape_lookup(tape, x);
+        if (!entry) return rota_backward_no_memory();
+        if (entry->wanted) return ROTA_OK;
+    }
+    return ROTA_OK;
+}
+
+/* What lies behind 8-bit floats would get no gradient, and nothing would tell. */
+static rota_status check_f8(rota_tape *tape, const rota_op_use *use) {
+    uint32_t input;
+    ROTA_TRY(find_f8(tape, use, &input));
+    if (input == use->input_count || use->op->stops_gradient) return ROTA_OK;
+    return rota_op_fail(use->op, ROTA_UNSUPPORTED,
+                        "the loss depends on a parameter by its '%s', %s: no gradient passes through "
+                        "8-bit floats; give what is cast to them to rota_op_stop_gradient if none should",
+                        use->op->input_names[input], rota_dtype_name(use->inputs[input].dtype));
+}
+
 rota_status rota_backward_spread(rota_tape *tape, const rota_op_use *use) {
-    if (use->op->stops_gradient || !passes_any(tape, use)) return ROTA_OK;
+    uint32_t f8;
+    if (use->op->stops_gradient) return ROTA_OK;
+    ROTA_TRY(find_f8(tape, use, &f8));
+    if (f8 == use->input_count && !passes_any(tape, use)) return ROTA_OK;
     for (uint32_t i = 0; i < use->output_count; i++) {
-        if (!rota_dtype_is_real(use->outputs[i].dtype)) continue;
+        /* 8-bit floats have none, and are marked so that what is computed of them can say so. */
+        if (!rota_dtype_is_real(use->outputs[i].dtype) && !rota_dtype_is_f8(use->outputs[i].dtype)) continue;
         rota_tape_buffer *entry = rota_tape_lookup(tape, &use->outputs[i]);
         if (!entry) return rota_backward_no_memory();
         tape->wanted_count += !entry->wanted;
@@ -224,6 +251,7 @@ rota_status rota_backward_step(rota_tape *tape, const rota_tape_use *used, bool 
                                 use->op->output_names[i], use->op->output_names[0]);
     if (!rota_dtype_is_real(use->outputs[0].dtype) || !rota_gradient_touched(tape, &use->outputs[0]))
         return ROTA_OK;
+    ROTA_TRY(check_f8(tape, use));
     if (made) ROTA_TRY(check_made_parameter(tape, used, made, accumulate));
     tape->name = used->name;
     tape->op_name = NULL;

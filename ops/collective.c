@@ -40,6 +40,9 @@ static rota_status check_use(const rota_op_use *use) {
         return rota_op_fail(
             use->op, ROTA_INVALID_ARGUMENT, "rank %u, expected %s below %u, the ranks of '%s'", op->peer,
             is_of_two ? "another one" : "one", size, rota_communicator_name(op->communicator));
+    if (rota_dtype_is_f8(use->inputs[0].dtype))
+        return rota_op_fail(use->op, ROTA_UNSUPPORTED, "ranks exchange f32, f16, bf16, i32 and u32, not %s",
+                            rota_dtype_name(use->inputs[0].dtype));
     if ((unsigned)op->reduction >= ROTA_COLLECTIVE_REDUCTION_COUNT)
         return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "reduction %d, which is none",
                             (int)op->reduction);

@@ -10,11 +10,11 @@
 
 static const struct {
     uint8_t code, bits;
-} dtypes[ROTA_DTYPE_COUNT] = {[ROTA_F32] = {ROTA_DLPACK_FLOAT, 32},
-                              [ROTA_F16] = {ROTA_DLPACK_FLOAT, 16},
-                              [ROTA_BF16] = {ROTA_DLPACK_BFLOAT, 16},
-                              [ROTA_I32] = {ROTA_DLPACK_INT, 32},
-                              [ROTA_U32] = {ROTA_DLPACK_UINT, 32}};
+} dtypes[ROTA_DTYPE_COUNT] = {
+    [ROTA_F32] = {ROTA_DLPACK_FLOAT, 32},     [ROTA_F16] = {ROTA_DLPACK_FLOAT, 16},
+    [ROTA_BF16] = {ROTA_DLPACK_BFLOAT, 16},   [ROTA_I32] = {ROTA_DLPACK_INT, 32},
+    [ROTA_U32] = {ROTA_DLPACK_UINT, 32},      [ROTA_F8_E4M3FN] = {ROTA_DLPACK_F8_E4M3FN, 8},
+    [ROTA_F8_E5M2] = {ROTA_DLPACK_F8_E5M2, 8}};
 
 static rota_status check_form(rota_dlpack_form form) {
     if ((unsigned)form < ROTA_DLPACK_FORM_COUNT) return ROTA_OK;
@@ -49,9 +49,10 @@ static rota_status find_dtype(const rota_dlpack_tensor *given, rota_dtype *out_d
             *out_dtype = (rota_dtype)dtype;
             return ROTA_OK;
         }
-    return rota_fail(ROTA_UNSUPPORTED,
-                     "DLPack: dtype of code %u and %u bits, expected f32, f16, bf16, i32 or u32", given->code,
-                     given->bits);
+    return rota_fail(
+        ROTA_UNSUPPORTED,
+        "DLPack: dtype of code %u and %u bits, expected f32, f16, bf16, i32, u32, f8_e4m3fn or f8_e5m2",
+        given->code, given->bits);
 }
 
 static rota_status find_memory(const rota_device *device, const rota_dlpack_tensor *given,

@@ -18,7 +18,15 @@ enum {
 };
 
 /* Codes of dtypes. */
-enum { ROTA_DLPACK_INT, ROTA_DLPACK_UINT, ROTA_DLPACK_FLOAT, ROTA_DLPACK_OPAQUE, ROTA_DLPACK_BFLOAT };
+enum {
+    ROTA_DLPACK_INT,
+    ROTA_DLPACK_UINT,
+    ROTA_DLPACK_FLOAT,
+    ROTA_DLPACK_OPAQUE,
+    ROTA_DLPACK_BFLOAT,
+    ROTA_DLPACK_F8_E4M3FN = 10, /* from 1.1 on, as the other */
+    ROTA_DLPACK_F8_E5M2 = 12
+};
 
 typedef struct rota_dlpack_tensor {
     void *data;

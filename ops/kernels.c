@@ -77,6 +77,8 @@ static const rota_kernel_bindable slots_momentum[] = {
 #define BY_EITHER(NAME) BY_DTYPE(NAME)
 #define BY_FLAGS(NAME) BY_DTYPE(NAME)
 #define BY_UPDATE(NAME) BY_DTYPE(NAME)
+#define BY_SIZE(NAME) BY_DTYPE(NAME)
+#define BY_BYTES(NAME) BY_DTYPE(NAME)
 #define GRID(GROUPS) .grid = rota_vk_grid_##GROUPS
 #define SPEC(GROUPS, CONSTANTS, COUNT, HALF_COUNT)                                                           \
     GRID(GROUPS), .spec_count = (COUNT), .spec = rota_vk_spec_##CONSTANTS

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-/* ---- nonzero_counts: x:READ [n] of any dtype, counts:WRITE u32 [ceil(n / chunk)]: how many of a chunk's elements are
- * not zero (-0 is, NaN is not)
+/* ---- nonzero_counts: x:READ [n] of any dtype but 8-bit floats, counts:WRITE u32 [ceil(n / chunk)]: how many of
+ * a chunk's elements are not zero (-0 is, NaN is not)
  * ---- nonzero: x:READ [n], offsets:READ u32 [ceil(n / chunk)], total:READ u32 [1], as exclusive_sum makes them of the
  * counts; index:WRITE i32 [n]: those of the elements that are not zero, ascending, and behind them those of the others,
  * likewise. At most 2^31 - 1 elements ---- */
@@ -27,9 +27,9 @@ typedef struct rota_exclusive_sum_params {
     uint32_t rows, n;
 } rota_exclusive_sum_params;
 
-/* ---- select_rows: x:READ [rows, width] of any dtype, index:READ i32 [rows], a permutation, count:READ u32 [1],
- * y:WRITE [rows, width]. y[j] = x[index[j]] for j < count, else 0; put: y[index[j]] = x[j] for j < count, else 0. An
- * index outside fails the node on the CPU; on a GPU it gives, or gets, nothing ---- */
+/* ---- select_rows: x:READ [rows, width] of any dtype but 8-bit floats, index:READ i32 [rows], a permutation,
+ * count:READ u32 [1], y:WRITE [rows, width]. y[j] = x[index[j]] for j < count, else 0; put: y[index[j]] = x[j] for
+ * j < count, else 0. An index outside fails the node on the CPU; on a GPU it gives, or gets, nothing ---- */
 
 typedef struct rota_select_rows_params {
     uint32_t rows, width;

@@ -18,7 +18,7 @@ typedef struct rota_copy_strided_params {
     uint32_t flags;
     float alpha;
     uint32_t dtype;
-    uint32_t x_offset; /* in elements, 0 or 1: 2-byte elements may start between multiples of 4 bytes */
+    uint32_t x_offset; /* in elements, 0 to 3: elements of 2 bytes or 1 may start between multiples of 4 */
     uint32_t y_offset;
     uint32_t shape[ROTA_KERNEL_DIMS];
     uint32_t x_stride[ROTA_KERNEL_DIMS];
@@ -34,7 +34,8 @@ typedef struct rota_copy_row_params {
 } rota_copy_row_params;
 
 /* ---- cast: x:READ, y:WRITE. Contiguous; f32, f16, bf16 among each other, round to nearest even; f32, f16,
- * bf16 to i32 towards 0, outside the nearest, NaN 0; i32 to them through f32 ---- */
+ * bf16 to i32 towards 0, outside the nearest, NaN 0; i32 to them through f32; 8-bit floats among each other and to and
+ * from f32, f16, bf16, to nearest even, saturating ---- */
 
 typedef struct rota_cast_params {
     uint32_t count;

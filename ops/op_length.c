@@ -36,10 +36,18 @@ rota_status rota_record_exclusive_sum(rota_tape *tape, const rota_tensor *counts
     return rota_tape_kernel(tape, &rota_kernel_exclusive_sum, accesses, 3, &params, NULL, 0);
 }
 
+/* Neither finds nor moves 8-bit floats. */
+static rota_status require_words(const rota_op_use *use, uint32_t input) {
+    if (!rota_dtype_is_f8(use->inputs[input].dtype)) return ROTA_OK;
+    return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "%s is %s, expected f32, f16, bf16, i32 or u32",
+                        use->op->input_names[input], rota_dtype_name(use->inputs[input].dtype));
+}
+
 /* ---- nonzero ---- */
 
 static rota_status shape_nonzero(const rota_op_use *use, rota_tensor *out) {
     const uint64_t n = rota_tensor_count(&use->inputs[0]);
+    ROTA_TRY(require_words(use, 0));
     ROTA_TRY(rota_shape_require_indices(use, 0, n));
     ROTA_TRY(rota_tensor_of(NULL, 0, ROTA_I32, ROTA_SHAPE(n), &out[0]));
     return rota_tensor_of(NULL, 0, ROTA_I32, ROTA_SHAPE(1), &out[1]);
@@ -75,6 +83,8 @@ static rota_status shape_compact(const rota_op_use *use, rota_tensor *out) {
         return rota_op_fail(
             use->op, ROTA_INVALID_ARGUMENT, "x is %s, mask is %s; expected [rows, ...] and [rows]",
             rota_tensor_describe(x, text, sizeof text), rota_tensor_describe(mask, other, sizeof other));
+    ROTA_TRY(require_words(use, 0));
+    ROTA_TRY(require_words(use, 1));
     ROTA_TRY(rota_shape_require_indices(use, 1, mask->shape[0]));
     ROTA_TRY(rota_shape_like(x, x->dtype, &out[0]));
     ROTA_TRY(rota_tensor_of(NULL, 0, ROTA_I32, ROTA_SHAPE(1), &out[1]));

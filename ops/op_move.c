@@ -82,17 +82,29 @@ static rota_status gradient_move(rota_tape *tape, const rota_op_use *use) {
 
 /* ---- cast ---- */
 
+static bool is_cast(rota_dtype dtype) {
+    return rota_dtype_is_real(dtype) || rota_dtype_is_f8(dtype) || dtype == ROTA_I32;
+}
+
 static rota_status shape_cast(const rota_op_use *use, rota_tensor *out) {
     const rota_dtype from = use->inputs[0].dtype, to = use->attributes.dtype;
-    if ((!rota_dtype_is_real(from) && from != ROTA_I32) || (!rota_dtype_is_real(to) && to != ROTA_I32))
-        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "from %s to %s; expected f32, f16, bf16 or i32",
+    const bool of_f8 = rota_dtype_is_f8(from) || rota_dtype_is_f8(to),
+               of_i32 = from == ROTA_I32 || to == ROTA_I32;
+    if (!is_cast(from) || !is_cast(to))
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
+                            "from %s to %s; expected f32, f16, bf16, i32, f8_e4m3fn or f8_e5m2",
+                            rota_dtype_name(from), rota_dtype_name(to));
+    if (of_f8 && of_i32)
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
+                            "from %s to %s; between 8-bit floats and integers it goes by f32",
                             rota_dtype_name(from), rota_dtype_name(to));
     return rota_shape_like(&use->inputs[0], to, out);
 }
 
 static rota_status record_cast(rota_tape *tape, rota_op_use *use) {
     const rota_tensor *x = &use->inputs[0], *y = &use->outputs[0];
-    if (x->dtype == ROTA_I32 && y->dtype == ROTA_I32) return rota_record_strided(tape, x, y, 1.0f, false);
+    if (x->dtype == y->dtype && (x->dtype == ROTA_I32 || rota_dtype_is_f8(x->dtype)))
+        return rota_record_strided(tape, x, y, 1.0f, false);
     return rota_record_cast(tape, x, y);
 }
 
@@ -125,6 +137,10 @@ static uint32_t pattern_of(rota_dtype dtype, double number) {
         return rota_to_f16((float)number) * 0x10001u;
     case ROTA_BF16:
         return rota_to_bf16((float)number) * 0x10001u;
+    case ROTA_F8_E4M3FN:
+        return rota_to_f8_e4m3fn((float)number) * 0x1010101u;
+    case ROTA_F8_E5M2:
+        return rota_to_f8_e5m2((float)number) * 0x1010101u;
     case ROTA_I32:
         return (uint32_t)(int32_t)number;
     case ROTA_U32:
@@ -141,7 +157,7 @@ static rota_status record_fill(rota_tape *tape, rota_op_use *use) {
     bool words = y->offset_bytes % 4 == 0 && bytes % 4 == 0;
     if (rota_tensor_is_dense(y) && words)
         return rota_tape_fill(tape, y->buffer, y->offset_bytes, bytes, pattern);
-    /* Gaps or half words: one element, repeated. */
+    /* Gaps or parts of words: one element, repeated. */
     rota_tensor one;
     ROTA_TRY(rota_tape_temporary(tape, "fill", y->dtype, 0, NULL, &one));
     ROTA_TRY(rota_tape_fill(tape, one.buffer, 0, 4, pattern));
@@ -162,8 +178,9 @@ static bool example_copy(uint32_t index, uint32_t size, rota_op_example *out) {
         {"integers", 1, {33}, {33}, ROTA_I32},
         {"odd f16", 1, {7}, {7}, ROTA_F16},
         {"repeats, bf16", 3, {1, 7, 1}, {4, 7, 9}, ROTA_BF16},
+        {"repeats, f8", 3, {1, 7, 1}, {4, 7, 9}, ROTA_F8_E5M2},
     };
-    if (index >= (size ? 1 : 5)) return false;
+    if (index >= (size ? 1 : sizeof small / sizeof *small)) return false;
     static const uint64_t million[] = {1024, 1024};
     *out = (rota_op_example){.label = size ? "1024 x 1024" : small[index].label};
     rota_dtype dtype = size ? ROTA_F32 : small[index].dtype;
@@ -205,6 +222,7 @@ static bool example_transpose(uint32_t index, uint32_t size, rota_op_example *ou
             {"outermost with innermost", 3, {9, 4, 10}, 0, 2, ROTA_F32},
             {"matrix, f16", 2, {37, 19}, 0, 1, ROTA_F16},
             {"batched matrices, bf16", 3, {3, 17, 33}, 1, 2, ROTA_BF16},
+            {"matrix, f8", 2, {37, 19}, 0, 1, ROTA_F8_E4M3FN},
         },
       large = {"1024 x 1024", 2, {1024, 1024}, 0, 1, ROTA_F32};
     if (index >= (size ? 1 : sizeof small / sizeof small[0])) return false;
@@ -232,6 +250,7 @@ static bool example_slice(uint32_t index, uint32_t size, rota_op_example *out) {
             {"middle", 3, {3, 7, 5}, 1, 6, 1, ROTA_F32},
             {"odd columns, bf16", 2, {9, 15}, 1, 5, 5, ROTA_BF16},
             {"odd rows, f16", 2, {9, 5}, 0, 3, 4, ROTA_F16},
+            {"odd columns, f8", 2, {9, 15}, 1, 5, 6, ROTA_F8_E5M2},
         },
       large = {"a third of the columns", 2, {1024, 3072}, 1, 1024, 1024, ROTA_F32};
     if (index >= (size ? 1 : sizeof small / sizeof small[0])) return false;
@@ -270,14 +289,23 @@ static bool example_reshape(uint32_t index, uint32_t size, rota_op_example *out)
 }
 
 static bool example_cast(uint32_t index, uint32_t size, rota_op_example *out) {
-    static const rota_dtype pairs[][2] = {{ROTA_F32, ROTA_F16},  {ROTA_F32, ROTA_BF16}, {ROTA_F16, ROTA_F32},
-                                          {ROTA_BF16, ROTA_F32}, {ROTA_F16, ROTA_BF16}, {ROTA_F32, ROTA_F32},
-                                          {ROTA_I32, ROTA_F32},  {ROTA_I32, ROTA_BF16}, {ROTA_I32, ROTA_I32},
-                                          {ROTA_F32, ROTA_I32},  {ROTA_F16, ROTA_I32}};
-    static const char *const labels[] = {"f32 to f16",  "f32 to bf16", "f16 to f32", "bf16 to f32",
-                                         "f16 to bf16", "f32 to f32",  "i32 to f32", "i32 to bf16",
-                                         "i32 to i32",  "f32 to i32",  "f16 to i32"};
-    if (index >= (size ? 4 : 11)) return false;
+    static const rota_dtype pairs[][2] = {{ROTA_F32, ROTA_F16},           {ROTA_F32, ROTA_BF16},
+                                          {ROTA_F16, ROTA_F32},           {ROTA_BF16, ROTA_F32},
+                                          {ROTA_F16, ROTA_BF16},          {ROTA_F32, ROTA_F32},
+                                          {ROTA_I32, ROTA_F32},           {ROTA_I32, ROTA_BF16},
+                                          {ROTA_I32, ROTA_I32},           {ROTA_F32, ROTA_I32},
+                                          {ROTA_F16, ROTA_I32},           {ROTA_F32, ROTA_F8_E4M3FN},
+                                          {ROTA_F32, ROTA_F8_E5M2},       {ROTA_BF16, ROTA_F8_E4M3FN},
+                                          {ROTA_F16, ROTA_F8_E5M2},       {ROTA_F8_E4M3FN, ROTA_F32},
+                                          {ROTA_F8_E5M2, ROTA_BF16},      {ROTA_F8_E4M3FN, ROTA_F16},
+                                          {ROTA_F8_E5M2, ROTA_F8_E4M3FN}, {ROTA_F8_E4M3FN, ROTA_F8_E4M3FN}};
+    static const char *const labels[] = {
+        "f32 to f16",      "f32 to bf16",       "f16 to f32",           "bf16 to f32",
+        "f16 to bf16",     "f32 to f32",        "i32 to f32",           "i32 to bf16",
+        "i32 to i32",      "f32 to i32",        "f16 to i32",           "f32 to f8_e4m3fn",
+        "f32 to f8_e5m2",  "bf16 to f8_e4m3fn", "f16 to f8_e5m2",       "f8_e4m3fn to f32",
+        "f8_e5m2 to bf16", "f8_e4m3fn to f16",  "f8_e5m2 to f8_e4m3fn", "f8_e4m3fn to f8_e4m3fn"};
+    if (index >= (size ? 4 : sizeof pairs / sizeof *pairs)) return false;
     *out = (rota_op_example){.label = labels[index]};
     rota_example_input(
         out, 0, pairs[index][0], 2, size ? (const uint64_t[]){1024, 1024} : (const uint64_t[]){7, 33},

@@ -10,17 +10,17 @@
 
 #include "ops_tape.h"
 
-/* index i32 [n], for the n elements of x (any dtype, any shape): which of them, in row-major order, are not zero,
- * ascending; then which are, ascending too, so that index is a permutation and any of it can be gathered by. count i32
- * [1]: how many are not zero. -0 is zero, NaN is not. INVALID_ARGUMENT: more than 2^31 - 1 elements. No gradient. Reads
- * x twice: linear, in three nodes. */
+/* index i32 [n], for the n elements of x (of any dtype but 8-bit floats, any shape): which of them, in row-major
+ * order, are not zero, ascending; then which are, ascending too, so that index is a permutation and any of it can be
+ * gathered by. count i32 [1]: how many are not zero. -0 is zero, NaN is not. INVALID_ARGUMENT: more than 2^31 - 1
+ * elements. No gradient. Reads x twice: linear, in three nodes. */
 ROTA_API rota_status rota_op_nonzero(rota_tape *tape, rota_tensor x, rota_tensor *out_index,
                                      rota_tensor *out_count);
 ROTA_API rota_status rota_op_nonzero_into(rota_tape *tape, rota_tensor x, rota_tensor index,
                                           rota_tensor count);
-/* y has x's shape [rows, ...] and dtype (any): the rows along axis 0 where mask [rows] (of any dtype) is not zero, in
- * order, and behind them rows of 0. count i32 [1]: how many there are. Gradient flows to x, 0 where mask is 0.
- * INVALID_ARGUMENT: an x of no axis, another number of masks, more than 2^31 - 1 of them. */
+/* y has x's shape [rows, ...] and dtype (those of nonzero): the rows along axis 0 where mask [rows] (of any of those)
+ * is not zero, in order, and behind them rows of 0. count i32 [1]: how many there are. Gradient flows to x, 0 where
+ * mask is 0. INVALID_ARGUMENT: an x of no axis, another number of masks, more than 2^31 - 1 of them. */
 ROTA_API rota_status rota_op_compact(rota_tape *tape, rota_tensor x, rota_tensor mask, rota_tensor *out_y,
                                      rota_tensor *out_count);
 ROTA_API rota_status rota_op_compact_into(rota_tape *tape, rota_tensor x, rota_tensor mask, rota_tensor y,

@@ -8,7 +8,10 @@
 
 /* y has x's shape, another dtype: f32, f16, bf16 among each other (gradient flows, cast back), and to and
  * from i32: towards 0, a number outside becomes the nearest i32 and NaN 0; from i32 by way of f32, without
- * gradient. */
+ * gradient. And to and from 8-bit floats (rota_dtype_is_f8): to the nearest, ties to even, saturating, so that what is
+ * beyond the largest number, infinities too, becomes that, and NaN stays NaN; from them exactly. Between those and i32
+ * there is none (INVALID_ARGUMENT). What is computed of them and depends on a parameter has no gradient: rota_backward
+ * says so (UNSUPPORTED), unless x went through rota_op_stop_gradient. */
 ROTA_API rota_status rota_op_cast(rota_tape *tape, rota_tensor x, rota_dtype dtype, rota_tensor *out_y);
 ROTA_API rota_status rota_op_cast_into(rota_tape *tape, rota_tensor x, rota_tensor y);
 /* x's elements in y; x is broadcast to y's shape. Gradient flows. */

@@ -27,6 +27,10 @@ bool rota_dtype_is_real(rota_dtype dtype) {
     return dtype == ROTA_F32 || dtype == ROTA_F16 || dtype == ROTA_BF16;
 }
 
+bool rota_dtype_is_f8(rota_dtype dtype) {
+    return dtype == ROTA_F8_E4M3FN || dtype == ROTA_F8_E5M2;
+}
+
 const char *rota_tensor_describe(const rota_tensor *tensor, char *text, uint64_t capacity) {
     if (!text || capacity == 0) return text;
     *text = 0;

@@ -13,7 +13,9 @@
     X(F16, "f16", 2)                                                                                         \
     X(BF16, "bf16", 2)                                                                                       \
     X(I32, "i32", 4)                                                                                         \
-    X(U32, "u32", 4)
+    X(U32, "u32", 4)                                                                                         \
+    X(F8_E4M3FN, "f8_e4m3fn", 1)                                                                             \
+    X(F8_E5M2, "f8_e5m2", 1)
 
 typedef enum rota_dtype {
 #define ROTA_DTYPE_ENUM(name, text, bytes) ROTA_##name,
@@ -25,8 +27,13 @@ typedef enum rota_dtype {
 /* "f32" and so on; "unknown" outside the enum. Static storage. */
 ROTA_API const char *rota_dtype_name(rota_dtype dtype);
 ROTA_API uint32_t rota_dtype_bytes(rota_dtype dtype);
-/* f32, f16 or bf16. */
+/* f32, f16 or bf16: what ops compute with. */
 ROTA_API bool rota_dtype_is_real(rota_dtype dtype);
+/* f8_e4m3fn or f8_e5m2, the 8-bit floats of the OCP's OFP8 (Micikevicius et al., arXiv 2209.05433): a sign, 4 bits of
+ * exponent and 3 of mantissa, up to 448, with NaNs and no infinities; or 5 and 2, up to 57344, with both. They are
+ * stored, moved, cast to and from real dtypes (rota_op_cast), and nothing else is computed of them alone. No gradient
+ * passes through them. */
+ROTA_API bool rota_dtype_is_f8(rota_dtype dtype);
 
 #define ROTA_RANK_MAX 8
 

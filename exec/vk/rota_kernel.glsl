@@ -38,7 +38,8 @@
  *
  * Before the include, a kernel may define ROTA_USE_F16 (16-bit storage: types rota_f16 and rota_u16; also what bf16
  * kernels use; needs ROTA_FEATURE_F16_STORAGE in required_features). Arithmetic in float16_t needs
- * ROTA_FEATURE_F16_ARITHMETIC; converting to and from float does not.
+ * ROTA_FEATURE_F16_ARITHMETIC; converting to and from float does not. ROTA_USE_BYTES: 8-bit storage, the type rota_u8;
+ * needs ROTA_FEATURE_INT8_STORAGE.
  *
  * Other blocks' memory: a kernel that lets invocations of one dispatch talk through memory declares its own
  * buffer_reference types with `coherent`; these are not. */
@@ -53,6 +54,10 @@
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : enable
 #extension GL_EXT_shader_explicit_arithmetic_types_int16 : enable
+#endif
+#ifdef ROTA_USE_BYTES
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : enable
 #endif
 
 layout(constant_id = 0) const uint ROTA_SLOT_MASK = 0u;
@@ -70,6 +75,9 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer rota_uvec4 
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer rota_f16 { float16_t v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer rota_u16 { uint16_t v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer rota_f16vec4 { f16vec4 v[]; };
+#endif
+#ifdef ROTA_USE_BYTES
+layout(buffer_reference, std430, buffer_reference_align = 1) buffer rota_u8 { uint8_t v[]; };
 #endif
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer rota_block_words { uint64_t v[]; };
 

@@ -85,6 +85,10 @@ static void row_bits(uint32_t bytes, const void *x, uint64_t xs, void *y, uint64
         const uint32_t *x4 = x;
         uint32_t *y4 = y;
         for (uint64_t i = 0; i < count; i++) y4[i * ys] = x4[i * xs];
+    } else if (bytes == 1) {
+        const uint8_t *x1 = x;
+        uint8_t *y1 = y;
+        for (uint64_t i = 0; i < count; i++) y1[i * ys] = x1[i * xs];
     } else {
         const uint16_t *x2 = x;
         uint16_t *y2 = y;

@@ -112,26 +112,43 @@ ROTA_INLINE int32_t to_i32(float value) {
     }
 
 ROTA_VECTOR static void cast(const rota_cast_params *p, const void *from, void *to, uint64_t begin,
-                             uint64_t end){
-    CAST(ROTA_F32, float, ROTA_F16, uint16_t, rota_to_f16(x[i])) CAST(ROTA_F32, float, ROTA_BF16,
-                                                                          uint16_t, rota_to_bf16(x[i]))
-        CAST(ROTA_F16, uint16_t, ROTA_F32, float,
-             rota_from_f16(x[i])) CAST(ROTA_BF16, uint16_t, ROTA_F32, float, rota_from_bf16(x[i]))
+                             uint64_t end) {
+    CAST(ROTA_F32, float, ROTA_F16, uint16_t, rota_to_f16(x[i]))
+    CAST(ROTA_F32, float, ROTA_BF16, uint16_t, rota_to_bf16(x[i]))
+        CAST(ROTA_F16, uint16_t, ROTA_F32, float, rota_from_f16(x[i])) CAST(ROTA_BF16, uint16_t, ROTA_F32,
+                                                                            float, rota_from_bf16(x[i]))
             CAST(ROTA_F16, uint16_t, ROTA_BF16, uint16_t, rota_to_bf16(rota_from_f16(x[i])))
-                CAST(ROTA_BF16, uint16_t, ROTA_F16, uint16_t,
-                     rota_to_f16(rota_from_bf16(x[i]))) CAST(ROTA_F32, float, ROTA_F32, float, x[i])
-                    CAST(ROTA_F16, uint16_t, ROTA_F16, uint16_t,
-                         x[i]) CAST(ROTA_BF16, uint16_t, ROTA_BF16, uint16_t,
-                                    x[i]) CAST(ROTA_F32, float, ROTA_I32, int32_t, to_i32(x[i]))
-                        CAST(ROTA_F16, uint16_t, ROTA_I32, int32_t, to_i32(rota_from_f16(x[i])))
-                            CAST(ROTA_BF16, uint16_t, ROTA_I32, int32_t, to_i32(rota_from_bf16(x[i])))
-                                CAST(ROTA_I32, int32_t, ROTA_F32, float, (float)x[i])
-                                    CAST(ROTA_I32, int32_t, ROTA_F16, uint16_t, rota_to_f16((float)x[i]))
-                                        CAST(ROTA_I32, int32_t, ROTA_BF16, uint16_t,
-                                             rota_to_bf16((float)x[i]))}
+                CAST(ROTA_BF16, uint16_t, ROTA_F16, uint16_t, rota_to_f16(rota_from_bf16(x[i]))) CAST(
+                    ROTA_F32, float, ROTA_F32, float, x[i]) CAST(ROTA_F16, uint16_t, ROTA_F16, uint16_t, x[i])
+                    CAST(ROTA_BF16, uint16_t, ROTA_BF16, uint16_t, x[i])
+                        CAST(ROTA_F32, float, ROTA_I32, int32_t, to_i32(x[i]))
+                            CAST(ROTA_F16, uint16_t, ROTA_I32, int32_t, to_i32(rota_from_f16(x[i])))
+                                CAST(ROTA_BF16, uint16_t, ROTA_I32, int32_t, to_i32(rota_from_bf16(x[i])))
+                                    CAST(ROTA_I32, int32_t, ROTA_F32, float, (float)x[i])
+                                        CAST(ROTA_I32, int32_t, ROTA_F16, uint16_t, rota_to_f16((float)x[i]))
+                                            CAST(ROTA_I32, int32_t, ROTA_BF16, uint16_t,
+                                                 rota_to_bf16((float)x[i]))
+}
+
+/* Between 8-bit floats and others. */
+static void cast_f8(const rota_cast_params *p, const void *x, void *y, uint64_t begin, uint64_t end) {
+    float wide[ROTA_CPU_BLOCK];
+    for (uint64_t i = begin, count; i < end; i += count) {
+        count = end - i < ROTA_CPU_BLOCK ? end - i : ROTA_CPU_BLOCK;
+        const float *from = rota_cpu_widen(p->from, x, i, count, wide);
+        if (p->to == ROTA_F32)
+            memcpy((float *)y + i, from, count * sizeof *from);
+        else
+            rota_cpu_narrow(p->to, from, y, i, count);
+    }
+}
 
 rota_status rota_cpu_cast(const rota_kernel_call *call) {
-    cast(call->params, call->operands[0], call->operands[1], call->begin, call->end);
+    const rota_cast_params *p = call->params;
+    if (rota_dtype_is_f8((rota_dtype)p->from) || rota_dtype_is_f8((rota_dtype)p->to))
+        cast_f8(p, call->operands[0], call->operands[1], call->begin, call->end);
+    else
+        cast(p, call->operands[0], call->operands[1], call->begin, call->end);
     return ROTA_OK;
 }
 

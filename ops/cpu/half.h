@@ -1,4 +1,4 @@
-/* Arrays of a real dtype as f32 and back, and their elements. Internal. */
+/* Arrays of a real dtype, or of 8-bit floats, as f32 and back, and elements of the former. Internal. */
 #ifndef ROTA_OPS_CPU_HALF_H
 #define ROTA_OPS_CPU_HALF_H
 
@@ -7,8 +7,8 @@
 /* Elements that widening and narrowing kernels take at a time. */
 enum { ROTA_CPU_BLOCK = 1024 };
 
-/* Elements [from, from + count) of a dtype of real numbers as f32: where they lie if they are that, else
- * widened into `buffer`. */
+/* Elements [from, from + count) of a dtype of real numbers, or of 8-bit floats, as f32: where they lie if they are
+ * that, else widened into `buffer`. */
 const float *rota_cpu_widen(uint32_t dtype, const void *x, uint64_t from, uint64_t count, float *buffer);
 /* Where to put results for elements from `first` on: their own place if they are f32, else `buffer`, from where
  * rota_cpu_narrow rounds them to it. */

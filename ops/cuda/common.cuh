@@ -8,7 +8,8 @@
 
 #define ROTA_DEVICE __device__ __forceinline__
 
-constexpr uint32_t DTYPE_F32 = 0, DTYPE_F16 = 1, DTYPE_BF16 = 2; /* rota_dtype */
+/* rota_dtype */
+constexpr uint32_t DTYPE_F32 = 0, DTYPE_F16 = 1, DTYPE_BF16 = 2, DTYPE_F8_E4M3FN = 5, DTYPE_F8_E5M2 = 6;
 
 ROTA_DEVICE float not_a_number() { return __uint_as_float(0x7FC00000u); }
 ROTA_DEVICE float negative_infinity() { return __uint_as_float(0xFF800000u); }

@@ -18,7 +18,8 @@ ROTA_DEVICE void set_bits(const rota_copy_strided_params &p, float value, uint16
                                 : __bfloat16_as_ushort(narrow<__nv_bfloat16>(value));
 }
 
-/* What goes to y: bits as they are, or a number scaled and added. */
+/* What goes to y: bits as they are, or a number scaled and added. 8-bit floats are only ever moved. */
+ROTA_DEVICE uint8_t result(const rota_copy_strided_params &, uint8_t x, const uint8_t *) { return x; }
 template <typename T> ROTA_DEVICE T result(const rota_copy_strided_params &p, T x, const T *y) {
     if (p.flags == 0) return x;
     const float value = (p.flags & ROTA_COPY_SCALE ? p.alpha : 1.0f) * number_of(p, x);
@@ -125,7 +126,7 @@ template <typename T> ROTA_DEVICE void transpose(const rota_copy_strided_params 
 }
 
 template <typename T, typename A> ROTA_DEVICE void run(const A &args) {
-    constexpr int WIDEST = 16 / sizeof(T);
+    constexpr int WIDEST = sizeof(T) == 1 ? EIGHT : 16 / sizeof(T);
     const T *x = rota_operand<const T>(args, 0);
     T *y = rota_operand<T>(args, 1);
     const int dim = rota_cuda_transposed_dim(&args.params);
@@ -140,6 +141,8 @@ template <typename T, typename A> ROTA_DEVICE void run(const A &args) {
 ROTA_KERNEL(copy_strided, 2, rota_copy_strided_params, ROTA_CUDA_THREADS) {
     if (args.params.dtype == DTYPE_F16 || args.params.dtype == DTYPE_BF16)
         run<uint16_t>(args);
+    else if (args.params.dtype == DTYPE_F8_E4M3FN || args.params.dtype == DTYPE_F8_E5M2)
+        run<uint8_t>(args);
     else
         run<uint32_t>(args);
 }

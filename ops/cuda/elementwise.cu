@@ -1,4 +1,5 @@
 /* CUDA kernels: dropout, cast, check_finite. */
+#include "ops/cuda/f8.cuh"
 #include "ops/cuda/typed.cuh"
 
 /* ---- dropout ---- */
@@ -76,6 +77,10 @@ template <typename From, typename A> ROTA_DEVICE void cast_from(const A &args) {
         return cast_all(x, rota_operand<float>(args, 1), args.params.count);
     case DTYPE_F16:
         return cast_all(x, rota_operand<__half>(args, 1), args.params.count);
+    case DTYPE_F8_E4M3FN:
+        return cast_all(x, rota_operand<f8_e4m3fn>(args, 1), args.params.count);
+    case DTYPE_F8_E5M2:
+        return cast_all(x, rota_operand<f8_e5m2>(args, 1), args.params.count);
     default:
         return cast_all(x, rota_operand<__nv_bfloat16>(args, 1), args.params.count);
     }
@@ -89,6 +94,10 @@ ROTA_KERNEL(cast, 2, rota_cast_params, ROTA_CUDA_THREADS) {
         return cast_from<__half>(args);
     case DTYPE_I32:
         return cast_from<int32_t>(args);
+    case DTYPE_F8_E4M3FN:
+        return cast_from<f8_e4m3fn>(args);
+    case DTYPE_F8_E5M2:
+        return cast_from<f8_e5m2>(args);
     default:
         return cast_from<__nv_bfloat16>(args);
     }

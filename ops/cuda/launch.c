@@ -10,7 +10,8 @@
 #define GRID_X_MAX INT32_MAX
 
 /* The kernels' own names for what kernel_params.h leaves to tensor.h (common.cuh). */
-_Static_assert(ROTA_F32 == 0 && ROTA_F16 == 1 && ROTA_BF16 == 2, "DTYPE_ constants in ops/cuda/common.cuh");
+_Static_assert(ROTA_F32 == 0 && ROTA_F16 == 1 && ROTA_BF16 == 2 && ROTA_F8_E4M3FN == 5 && ROTA_F8_E5M2 == 6,
+               "DTYPE_ constants in ops/cuda/common.cuh");
 
 rota_cuda_launch rota_cuda_fold(uint64_t blocks, uint32_t threads) {
     if (blocks == 0) blocks = 1;

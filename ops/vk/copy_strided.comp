@@ -1,8 +1,11 @@
-/* rota_kernel_copy_strided: y[...] = x[...] (scaled, added), one element an invocation. Elements of 4 bytes, and with
- * HALF of 2. */
+/* rota_kernel_copy_strided: y[...] = x[...] (scaled, added), one element an invocation. Elements of 4 bytes, with
+ * HALF of 2, and with BYTES of 1, which are only moved. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define DTYPE_ID 4
+#ifdef BYTES
+#define ROTA_USE_BYTES
+#endif
 #include "typed.glsl"
 
 layout(local_size_x = 256) in;
@@ -36,7 +39,9 @@ void main() {
     }
     const uint64_t x = rota_operand(0), y = rota_operand(1);
     if (FLAGS == 0u) { /* as bits: integers, and NaNs unchanged */
-#ifdef HALF
+#if defined(BYTES)
+        rota_u8(y + to).v[0] = rota_u8(x + from).v[0];
+#elif defined(HALF)
         rota_u16(y + to * 2ul).v[0] = rota_u16(x + from * 2ul).v[0];
 #else
         rota_u32(y + to * 4ul).v[0] = rota_u32(x + from * 4ul).v[0];

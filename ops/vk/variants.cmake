@@ -1,6 +1,6 @@
 # Shaders that are compiled more than once, with other definitions. Those of the kernels come from ops/kernels.def: a
 # kernel without a <name>.comp of its own is another's with definitions, as said here; one with a shader for 16-bit
-# floats (typed.glsl, value.glsl, halves.c) is compiled again with HALF.
+# floats (typed.glsl, value.glsl, halves.c) is compiled again with HALF, and one for 8-bit ones (f8.glsl) with BYTES.
 set(shader_of_rmsnorm layernorm -DRMS)
 set(shader_of_rmsnorm_backward layernorm_backward -DRMS)
 set(shader_of_rmsnorm_backward_weight layernorm_backward_weight -DRMS)
@@ -30,7 +30,11 @@ foreach(line ${lines})
     list(POP_FRONT definitions shader)
     rota_shader_variant(${name} ops/vk/${shader}.comp ${definitions})
   endif()
-  if(NOT half STREQUAL NO_HALF)
+  if(half MATCHES "^BY_(SIZE|BYTES)$")
+    rota_shader_variant(${name}_bytes ops/vk/${shader}.comp ${definitions} -DBYTES)
+    string(APPEND half_includes "#include \"spv/${name}_bytes.h\"\n")
+  endif()
+  if(NOT half MATCHES "^(NO_HALF|BY_BYTES)$")
     rota_shader_variant(${name}_half ops/vk/${shader}.comp ${definitions} -DHALF)
     string(APPEND half_includes "#include \"spv/${name}_half.h\"\n")
   endif()

@@ -8,6 +8,9 @@
 
 #include "dlpack_exchange.h"
 
+/* Codes of DLPack from 1.1 on, which nanobind's list may not have. */
+enum { DLPACK_F8_E4M3FN = 10, DLPACK_F8_E5M2 = 12 };
+
 static const char *const DTYPE_TEXTS[ROTA_DTYPE_COUNT] = {
 #define NAME_OF(name, text, bytes) text,
     ROTA_DTYPE_LIST(NAME_OF)
@@ -103,6 +106,8 @@ static std::string name_of_dlpack(const nb::dlpack::dtype &dtype, bool *out_know
     if (code == dtype_code::Float && dtype.bits == 32) return "f32";
     if (code == dtype_code::Float && dtype.bits == 16) return "f16";
     if (code == dtype_code::Bfloat && dtype.bits == 16) return "bf16";
+    if (dtype.code == DLPACK_F8_E4M3FN && dtype.bits == 8) return "f8_e4m3fn";
+    if (dtype.code == DLPACK_F8_E5M2 && dtype.bits == 8) return "f8_e5m2";
     if (code == dtype_code::Int && dtype.bits == 32) return "i32";
     if (code == dtype_code::UInt && dtype.bits == 32) return "u32";
     *out_known = false;
@@ -235,8 +240,8 @@ static void copy_axis(const Found &found, size_t axis, const char *from, uint32_
 
 static void take_kind(const Found &found, rota_tensor *out_like, const std::string &what) {
     if (!found.known)
-        fail(ROTA_INVALID_ARGUMENT,
-             what + ": an array is " + found.dtype + "; rota has f32, f16, bf16, i32, u32");
+        fail(ROTA_INVALID_ARGUMENT, what + ": an array is " + found.dtype +
+                                        "; rota has f32, f16, bf16, i32, u32, f8_e4m3fn, f8_e5m2");
     if (found.shape.size() > ROTA_RANK_MAX)
         fail(ROTA_INVALID_ARGUMENT,
              what + ": an array has at most 8 axes, not " + std::to_string(found.shape.size()));
@@ -285,12 +290,15 @@ nb::object array_over(const HostArray &memory, const rota_tensor &like, bool num
                                   {dtype_code::Float, 16},
                                   {dtype_code::Bfloat, 16},
                                   {dtype_code::Int, 32},
-                                  {dtype_code::UInt, 32}};
+                                  {dtype_code::UInt, 32},
+                                  {static_cast<dtype_code>(DLPACK_F8_E4M3FN), 8},
+                                  {static_cast<dtype_code>(DLPACK_F8_E5M2), 8}};
     nb::dlpack::dtype dtype{};
     dtype.code = static_cast<uint8_t>(DTYPES[like.dtype].code);
     dtype.bits = DTYPES[like.dtype].bits;
     dtype.lanes = 1;
-    if (numpy && like.dtype == ROTA_BF16) dtype.code = static_cast<uint8_t>(dtype_code::UInt); /* its bits */
+    if (numpy && (like.dtype == ROTA_BF16 || rota_dtype_is_f8(like.dtype)))
+        dtype.code = static_cast<uint8_t>(dtype_code::UInt); /* its bits */
     size_t shape[ROTA_RANK_MAX];
     for (uint32_t i = 0; i < like.rank; i++) shape[i] = like.shape[i];
     if (numpy)

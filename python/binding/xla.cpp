@@ -293,7 +293,8 @@ template <Platform platform> static XlaError *instantiate(XlaFrame *frame) {
 }
 
 static bool fits(const XlaBuffer &buffer, const rota_tensor &like) {
-    static const int DTYPES[ROTA_DTYPE_COUNT] = {XLA_F32, XLA_F16, XLA_BF16, XLA_S32, XLA_U32};
+    static const int DTYPES[ROTA_DTYPE_COUNT] = {XLA_F32, XLA_F16,       XLA_BF16,   XLA_S32,
+                                                 XLA_U32, XLA_F8_E4M3FN, XLA_F8_E5M2};
     if (buffer.dtype != DTYPES[like.dtype] || buffer.rank != int64_t(like.rank)) return false;
     for (uint32_t i = 0; i < like.rank; i++)
         if (buffer.extents[i] != static_cast<int64_t>(like.shape[i])) return false;

@@ -11,7 +11,16 @@ enum { XLA_MAJOR = 0, XLA_MINOR = 3 };
 enum { XLA_EXTENSION_METADATA = 1 };
 enum { XLA_STAGE_INSTANTIATE = 0, XLA_STAGE_EXECUTE = 3 };
 enum { XLA_ATTRIBUTE_SCALAR = 3 };
-enum { XLA_S32 = 4, XLA_S64 = 5, XLA_U32 = 8, XLA_F16 = 10, XLA_F32 = 11, XLA_BF16 = 16 };
+enum {
+    XLA_S32 = 4,
+    XLA_S64 = 5,
+    XLA_U32 = 8,
+    XLA_F16 = 10,
+    XLA_F32 = 11,
+    XLA_BF16 = 16,
+    XLA_F8_E5M2 = 19,
+    XLA_F8_E4M3FN = 20
+};
 enum {
     XLA_INVALID_ARGUMENT = 3,
     XLA_DEADLINE_EXCEEDED = 4,

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "bench/half.h"
+
 static uint16_t to_f16(float value) {
     uint32_t bits;
     memcpy(&bits, &value, 4);
@@ -23,6 +25,7 @@ static float from_f16(uint16_t half) {
 double example_value(rota_dtype dtype, const uint8_t *bytes, uint64_t index) {
     uint32_t word = 0;
     float real;
+    if (rota_dtype_is_f8(dtype)) return (double)element_get(bytes, dtype, index);
     if (rota_dtype_bytes(dtype) == 2) {
         uint16_t half;
         memcpy(&half, bytes + index * 2, 2);
@@ -39,6 +42,10 @@ double example_value(rota_dtype dtype, const uint8_t *bytes, uint64_t index) {
 
 static void put_value(rota_dtype dtype, uint8_t *bytes, uint64_t index, float value) {
     uint32_t word;
+    if (rota_dtype_is_f8(dtype)) {
+        element_set(bytes, dtype, index, value);
+        return;
+    }
     memcpy(&word, &value, 4);
     if (dtype == ROTA_F16 || dtype == ROTA_BF16) {
         uint16_t half = dtype == ROTA_F16 ? to_f16(value) : (uint16_t)(word >> 16);

@@ -1,5 +1,6 @@
 /* Runs one built-in kernel on a GPU and its CPU kernel on the same random operands, and compares. */
 #include "tests/kit/nap.h"
+#include "bench/half.h"
 #include "tests/ops/kernel_case.h"
 
 #include <fnmatch.h>
@@ -110,11 +111,14 @@ static float half_to_float(uint16_t bits) {
 }
 
 static uint64_t element_bytes(rota_dtype dtype) {
-    return dtype == ROTA_F16 || dtype == ROTA_BF16 ? 2 : 4;
+    return rota_dtype_bytes(dtype);
 }
 
 static double element(rota_dtype dtype, const void *data, uint64_t i) {
     switch (dtype) {
+    case ROTA_F8_E4M3FN:
+    case ROTA_F8_E5M2:
+        return (double)element_get(data, dtype, i);
     case ROTA_F32:
         return (double)((const float *)data)[i];
     case ROTA_F16:
@@ -147,6 +151,13 @@ static void fill(const kernel_array *a, void *data) {
         switch (a->dtype) {
         case ROTA_F32:
             ((float *)data)[i] = real;
+            break;
+        case ROTA_F8_E4M3FN:
+        case ROTA_F8_E5M2: /* as they come, NaNs too, where `high` is no number */
+            if (isnan(a->high))
+                ((uint8_t *)data)[i] = (uint8_t)test_random(&seed);
+            else
+                element_set(data, a->dtype, i, real);
             break;
         case ROTA_BF16:
             ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);

@@ -17,6 +17,7 @@ static double rounded(rota_dtype dtype, double tolerance) {
     return tolerance + (dtype == ROTA_F16 ? 0x1p-10 : dtype == ROTA_BF16 ? 0x1p-7 : 0);
 }
 #define FOR_REAL(dtype) for (rota_dtype dtype = ROTA_F32; dtype <= ROTA_BF16; dtype++)
+#define FOR_F8(dtype) for (rota_dtype dtype = ROTA_F8_E4M3FN; dtype <= ROTA_F8_E5M2; dtype++)
 /* Of 16 bits, which are other types for the same code, the sizes less than and beyond a vector and a group.
  */
 #define FOR_COUNT_OF(dtype, n)                                                                               \
@@ -159,6 +160,20 @@ static void test_copy(void **state) {
     t.dtype = ROTA_BF16;
     CHECK(copy_strided, &t, 0, {ROTA_BF16, ROTA_READ, count, -1, 1, 0},
           {ROTA_BF16, ROTA_READWRITE, 7 * 65 * 40, -1, 1, 0});
+    FOR_F8(dtype) {
+        t.dtype = dtype;
+        CHECK(copy_strided, &t, 0, {dtype, ROTA_READ, count, -1, NAN, 0},
+              {dtype, ROTA_READWRITE, 7 * 65 * 40, -1, NAN, 0});
+        t.x_offset = 1, t.y_offset = 3;
+        CHECK(copy_strided, &t, 0, {dtype, ROTA_READ, count + 1, -1, NAN, 0},
+              {dtype, ROTA_READWRITE, 7 * 65 * 40 + 3, -1, NAN, 0});
+        t.x_offset = t.y_offset = 0;
+    }
+    FOR_COUNT(n) FOR_F8(dtype) {
+        const rota_copy_strided_params p = {
+            n, 0, 1, dtype, 0, 0, {1, 1, 1, 1, 1, n}, {0, 0, 0, 0, 0, 1}, {0, 0, 0, 0, 0, 1}};
+        CHECK(copy_strided, &p, 0, {dtype, ROTA_READ, n, -1, NAN, 0}, OUT_AS(dtype, n));
+    }
     const rota_copy_strided_params six = {
         720, 0, 1, ROTA_F32, 0, 0, {3, 2, 4, 3, 5, 2}, {1, 3, 6, 24, 72, 360}, {240, 120, 30, 10, 2, 1}};
     CHECK(copy_strided, &six, 0, IN(720), OUT(720));
@@ -192,6 +207,18 @@ static void test_cast(void **state) {
                 CHECK(cast, &p, 0, {(rota_dtype)from, ROTA_READ, n, ranges[r][0], ranges[r][1], 0},
                       {(rota_dtype)to, ROTA_WRITE, n, 0, 0, 0});
             }
+    /* Among them all rounded, beyond the largest, and below the smallest; and every code, NaNs too. */
+    const double f8[][2] = {{-2, 2}, {-1e5, 1e5}, {-500, 500}, {-0.02, 0.02}, {-1e-4, 1e-4}};
+    FOR_COUNT(n) FOR_F8(narrow) for (uint32_t real = ROTA_F32; real <= ROTA_BF16; real++) {
+        const rota_cast_params to = {n, real, narrow}, from = {n, narrow, real};
+        for (uint32_t r = 0; r < sizeof f8 / sizeof *f8; r++)
+            CHECK(cast, &to, 0, {(rota_dtype)real, ROTA_READ, n, f8[r][0], f8[r][1], 0}, OUT_AS(narrow, n));
+        CHECK(cast, &from, 0, {narrow, ROTA_READ, n, -1, NAN, 0}, OUT_AS((rota_dtype)real, n));
+    }
+    FOR_COUNT(n) FOR_F8(one) FOR_F8(other) {
+        const rota_cast_params p = {n, one, other};
+        CHECK(cast, &p, 0, {one, ROTA_READ, n, -1, NAN, 0}, OUT_AS(other, n));
+    }
     const double wide[][2] = {{-3, 3}, {-3e9, 3e9}, {2147483000, 2147484000}};
     FOR_COUNT(n) for (uint32_t real = ROTA_F32; real <= ROTA_BF16; real++) for (uint32_t r = 0; r < 3; r++) {
         const rota_cast_params to = {n, real, ROTA_I32}, from = {n, ROTA_I32, real};

@@ -225,7 +225,7 @@ void test_length(void **state) {
     static const uint32_t one_in[] = {0, 1, 2, 50};
     for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (uint32_t k = 0; k < sizeof one_in / sizeof *one_in; k++)
-            for (rota_dtype dtype = ROTA_F32; dtype < ROTA_DTYPE_COUNT; dtype++)
+            for (rota_dtype dtype = ROTA_F32; dtype <= ROTA_U32; dtype++)
                 if (!kernel_case_is_short || (i == 5 && k == 2))
                     nonzero_case(sizes[i][0], sizes[i][1], dtype, one_in[k]);
     test_sums();

@@ -174,6 +174,26 @@ static double half_load(uint16_t bits) {
     return bits & 0x8000 ? -value : value;
 }
 
+/* By the definition of the two formats, without the library's conversions. */
+static double f8_load(rota_dtype dtype, uint8_t bits) {
+    const int mantissa_bits = dtype == ROTA_F8_E4M3FN ? 3 : 2, bias = dtype == ROTA_F8_E4M3FN ? 7 : 15;
+    const int exponent = (bits & 0x7F) >> mantissa_bits, mantissa = bits & ((1 << mantissa_bits) - 1);
+    double value = exponent ? ldexp((1 << mantissa_bits) + mantissa, exponent - bias - mantissa_bits)
+                            : ldexp(mantissa, 1 - bias - mantissa_bits);
+    if (dtype == ROTA_F8_E4M3FN ? (bits & 0x7F) == 0x7F : exponent == 31 && mantissa) value = NAN;
+    if (dtype == ROTA_F8_E5M2 && exponent == 31 && !mantissa) value = INFINITY;
+    return bits & 0x80 ? -value : value;
+}
+
+/* Towards 0: the largest that is no larger. */
+static uint8_t f8_store(rota_dtype dtype, double value) {
+    const uint8_t sign = value < 0 ? 0x80 : 0, largest = dtype == ROTA_F8_E4M3FN ? 0x7E : 0x7B;
+    uint8_t bits = 0;
+    if (isnan(value)) return 0x7F;
+    while (bits < largest && f8_load(dtype, bits + 1) <= fabs(value)) bits++;
+    return sign | bits;
+}
+
 double element_load(rota_dtype dtype, const void *data, uint64_t index) {
     uint32_t word;
     float single;
@@ -186,6 +206,9 @@ double element_load(rota_dtype dtype, const void *data, uint64_t index) {
         return ((const uint32_t *)data)[index];
     case ROTA_F16:
         return half_load(((const uint16_t *)data)[index]);
+    case ROTA_F8_E4M3FN:
+    case ROTA_F8_E5M2:
+        return f8_load(dtype, ((const uint8_t *)data)[index]);
     default:
         break;
     }
@@ -194,7 +217,7 @@ double element_load(rota_dtype dtype, const void *data, uint64_t index) {
     return (double)single;
 }
 
-/* 16-bit types: any value near `value` will do, the contents of a test are what is then loaded. */
+/* 16-bit and 8-bit types: any value near `value` will do, the contents of a test are what is then loaded. */
 void element_store(rota_dtype dtype, void *data, uint64_t index, double value) {
     float single = (float)value;
     uint32_t word;
@@ -212,6 +235,10 @@ void element_store(rota_dtype dtype, void *data, uint64_t index, double value) {
     case ROTA_BF16:
         memcpy(&word, &single, sizeof word);
         ((uint16_t *)data)[index] = (uint16_t)(word >> 16);
+        return;
+    case ROTA_F8_E4M3FN:
+    case ROTA_F8_E5M2:
+        ((uint8_t *)data)[index] = f8_store(dtype, value);
         return;
     default:
         break;

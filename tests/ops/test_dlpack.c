@@ -194,6 +194,9 @@ static void dtypes(void **state) {
                  {KDL_BFLOAT, 16, ROTA_BF16},
                  {KDL_INT, 32, ROTA_I32},
                  {KDL_UINT, 32, ROTA_U32},
+                 {10, 8, ROTA_F8_E4M3FN}, /* kDLFloat8_e4m3fn */
+                 {12, 8, ROTA_F8_E5M2},   /* kDLFloat8_e5m2 */
+                 {13, 8, ROTA_DTYPE_COUNT},
                  {KDL_FLOAT, 64, ROTA_DTYPE_COUNT},
                  {KDL_INT, 8, ROTA_DTYPE_COUNT},
                  {KDL_BOOL, 8, ROTA_DTYPE_COUNT},

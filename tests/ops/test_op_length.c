@@ -90,13 +90,13 @@ static void check_nonzero(const char *device, uint64_t n, rota_dtype dtype, uint
 static void nonzero_on(const char *device) {
     static const uint32_t some[] = {0, 1, 500, 999, 1000};
     for (int s = 0; s < SIZES; s++)
-        for (uint32_t d = 0; d < ROTA_DTYPE_COUNT; d++)
+        for (uint32_t d = 0; d <= ROTA_U32; d++)
             for (int k = 0; k < 5; k++)
                 if (sizes[s] < 10000 ? d == 0 || k == 2 : k == 2 && d < 2)
                     check_nonzero(device, sizes[s], (rota_dtype)d, some[k]);
     for (int i = 0; i < 40; i++)
         check_nonzero(device, 1 + test_random(&seed) % 9000,
-                      (rota_dtype)(test_random(&seed) % ROTA_DTYPE_COUNT),
+                      (rota_dtype)(test_random(&seed) % (ROTA_U32 + 1)),
                       (uint32_t)(test_random(&seed) % 1001));
 }
 
@@ -172,8 +172,8 @@ static void compact_on(const char *device) {
             if (sizes[s] < 5000 || k == 1) check_compact(device, sizes[s], 1, ROTA_F32, ROTA_F32, some[k]);
     for (int i = 0; i < 40; i++)
         check_compact(device, 1 + test_random(&seed) % 5000, 1 + test_random(&seed) % 5,
-                      (rota_dtype)(test_random(&seed) % ROTA_DTYPE_COUNT),
-                      (rota_dtype)(test_random(&seed) % ROTA_DTYPE_COUNT),
+                      (rota_dtype)(test_random(&seed) % (ROTA_U32 + 1)),
+                      (rota_dtype)(test_random(&seed) % (ROTA_U32 + 1)),
                       (uint32_t)(test_random(&seed) % 1001));
 }
 

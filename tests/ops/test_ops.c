@@ -451,7 +451,7 @@ static void wrong_operands_are_named(void **state) {
     assert_status(rota_op_transpose(kit.tape, a, 0, 5, &y), ROTA_INVALID_ARGUMENT);
     assert_status(rota_op_reshape_into(kit.tape, a, b), ROTA_INVALID_ARGUMENT);
     assert_status(rota_op_cast(kit.tape, n, ROTA_U32, &y), ROTA_INVALID_ARGUMENT);
-    assert_message("op 'cast': from i32 to u32; expected f32, f16, bf16 or i32");
+    assert_message("op 'cast': from i32 to u32; expected f32, f16, bf16, i32, f8_e4m3fn or f8_e5m2");
     assert_status(rota_op_dropout(kit.tape, a, 1.0f, ROTA_CONSTANT(1), ROTA_CONSTANT(1), &y),
                   ROTA_INVALID_ARGUMENT);
     assert_status(rota_op_index_add(kit.tape, n, 1, a), ROTA_INVALID_ARGUMENT);
