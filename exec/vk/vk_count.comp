@@ -26,7 +26,7 @@ void main() {
     bool is_on = pc.on == 0ul || (rota_u32(pc.on).v[0] == pc.on_value && rota_u32(pc.over).v[0] == 0u);
     bool is_excess = is_on && count > pc.max;
     uint64_t value = is_excess || !is_on ? 0ul : uint64_t(count) * pc.unit;
-    uint64_t groups = value / pc.per_group + (value % pc.per_group != 0ul ? 1ul : 0ul);
+    uint64_t groups = value == 0ul ? 0ul : (value - 1ul) / pc.per_group + 1ul; // one division: 64 bits are in software
     rota_u64(pc.words).v[0] = value;
     rota_u32 words = rota_u32(pc.words);
     if (is_on) words.v[2] = is_excess ? count : 0u;
