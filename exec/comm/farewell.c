@@ -3,6 +3,11 @@
  * who hears it knows whether what is under way can come to its end all the same, since all that it wants of that rank
  * was sent before, and all that it sends was taken: a farewell may come before what was sent before it.
  *
+ * A farewell is all that tells another rank of this end, so it is never taken back, however long it waits behind other
+ * messages of the same connection: of this transport's, of which one may have gone in part, or another's, while that
+ * rank takes none. Who closes waits for it a little, and then the engine has it, as long as any transport of the group
+ * is open; where the engine ends before it has gone, so does the connection, which the other rank sees.
+ *
  * A rank that has ended takes nothing more, so what others had sent it may never be wanted, and some engines can't take
  * a message back. A transport that closes with such ones is left to its group, with its cells, and the last one of the
  * group has the other ranks take them before the engine ends (drain.c). */
@@ -348,6 +353,12 @@ static bool close_group(rota_messages *last, uint64_t deadline_ns, uint64_t *out
     return true;
 }
 
+static void let_go_of_farewells(rota_messages *m) {
+    rota_engine *engine = m->group->engine;
+    for (uint32_t i = 0; i < m->base.size; i++)
+        if (m->end.says[i] && engine->vtable->let_go) engine->vtable->let_go(engine, m->end.says[i]);
+}
+
 /* It is the group's from then on, until others have closed theirs, too: what they say then has a receive, and does not
  * stay with the engine. Cells are only needed where something of them is under way. */
 static void leave(rota_messages *m, bool is_over) {
@@ -369,7 +380,7 @@ bool rota_messages_close(rota_transport *transport, uint64_t deadline_ns, uint64
     if (!m->end.is_left) {
         const bool is_over = is_sent(m);
         if (!is_over && rota_clock_ns() < m->end.patience_ns) return false;
-        if (!is_over) cancel_all(m, m->end.says);
+        if (!is_over) let_go_of_farewells(m);
         leave(m, is_over);
         if (group->users) {
             (void)are_left_through(group, NULL);

@@ -90,7 +90,7 @@ static void close_engine(rota_engine *engine) {
     if (!is_given) ra_store_release(&is_open, 0); /* pairs with rota_mpi_open */
 }
 
-static const rota_engine_vtable vtable = {send, receive, test, cancel, close_engine, NULL};
+static const rota_engine_vtable vtable = {send, receive, test, cancel, NULL, close_engine, NULL};
 
 bool rota_mpi_is_started(void) {
     /* Open MPI; MPICH and whoever speaks PMI; PMIx. */

@@ -318,8 +318,7 @@ static rota_status test(rota_engine *base, rota_engine_request *request, bool *o
                : ROTA_OK;
 }
 
-/* What has begun to go goes on as a copy, since the other end has its header; without memory for one the connection
- * ends, which that end sees. */
+/* It goes on as a copy, in its turn; without memory for one the connection ends, which the other end sees. */
 static void go_on_as_copy(tcp_engine *e, peer *p, message *m) {
     message *copy = malloc(sizeof *copy + m->head.size_bytes);
     if (!copy) {
@@ -330,8 +329,8 @@ static void go_on_as_copy(tcp_engine *e, peer *p, message *m) {
     *copy = *m;
     copy->is_copy = true;
     copy->bytes = memcpy(copy + 1, m->bytes, m->head.size_bytes);
+    rota_link_add(&m->link, &copy->link);
     take_off(m);
-    rota_link_add(&p->sends, &copy->link); /* the first again */
 }
 
 static bool cancel(rota_engine *base, rota_engine_request *request) {
@@ -343,7 +342,7 @@ static bool cancel(rota_engine *base, rota_engine_request *request) {
     if (m->is_send) {
         const bool has_begun = first_of(&p->sends) == m && p->sent_bytes > 0;
         if (has_begun && p->socket >= 0)
-            go_on_as_copy(e, p, m);
+            go_on_as_copy(e, p, m); /* the other end has its header */
         else
             take_off(m);
         return !has_begun;
@@ -359,6 +358,18 @@ static bool cancel(rota_engine *base, rota_engine_request *request) {
         break;
     }
     return false;
+}
+
+static void let_go(rota_engine *base, rota_engine_request *request) {
+    tcp_engine *e = engine_of(base);
+    message *m = request;
+    peer *p = &e->peers[m->peer];
+    if (m->is_over) return;
+    m->is_over = true;
+    if (p->socket >= 0)
+        go_on_as_copy(e, p, m);
+    else
+        take_off(m);
 }
 
 /* ---- Its end ---- */
@@ -414,7 +425,8 @@ static void close_engine(rota_engine *base) {
     free_engine(e);
 }
 
-static const rota_engine_vtable vtable = {send_message, receive_message, test, cancel, close_engine, gone};
+static const rota_engine_vtable vtable = {send_message, receive_message, test, cancel,
+                                          let_go,       close_engine,    gone};
 
 /* ---- Opening ---- */
 

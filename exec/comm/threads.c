@@ -64,14 +64,14 @@ static void deliver(message *sent, message *wanted) {
     sent->is_over = wanted->is_over = true;
 }
 
-/* What was sent is kept by the mailbox. False: there is no memory, and its sender keeps it. */
-static bool keep_copy(mailbox *box, message *own) {
+/* What was sent is kept by the mailbox, behind that one. False: there is no memory, and its sender keeps it. */
+static bool keep_copy(rota_link *before, message *own) {
     message *copy = malloc(sizeof *copy + own->size_bytes);
     if (!copy) return false;
     *copy = *own;
     copy->is_copy = true;
     copy->bytes = memcpy(copy + 1, own->bytes, own->size_bytes);
-    add_last(&box->sent, &copy->link);
+    rota_link_add(before, &copy->link);
     own->is_over = true;
     return true;
 }
@@ -90,7 +90,7 @@ static rota_status put(threads_engine *engine, const message *made, rota_engine_
         rota_link_begin(&other->link);
         deliver(made->bytes ? own : other, made->bytes ? other : own);
         if (other->is_copy) free(other);
-    } else if (!made->bytes || made->size_bytes > SMALL_BYTES || !keep_copy(box, own)) {
+    } else if (!made->bytes || made->size_bytes > SMALL_BYTES || !keep_copy(box->sent.previous, own)) {
         add_last(made->bytes ? &box->sent : &box->wanted, &own->link);
     }
     (void)pthread_mutex_unlock(&engine->world->mutex);
@@ -139,6 +139,18 @@ static bool cancel(rota_engine *base, rota_engine_request *request) {
     return is_taken_back;
 }
 
+static void let_go(rota_engine *base, rota_engine_request *request) {
+    message *own = request;
+    (void)pthread_mutex_lock(&engine_of(base)->world->mutex);
+    if (!own->is_over) {
+        (void)keep_copy(own->link.previous, own);
+        rota_link_remove(&own->link);
+        rota_link_begin(&own->link);
+        own->is_over = true;
+    }
+    (void)pthread_mutex_unlock(&engine_of(base)->world->mutex);
+}
+
 static void end_world(world *ended) {
     for (uint32_t i = 0; i < ended->size; i++) {
         rota_link *sent = &ended->boxes[i].sent;
@@ -163,7 +175,7 @@ static void close_engine(rota_engine *base) {
     free(base);
 }
 
-static const rota_engine_vtable vtable = {send, receive, test, cancel, close_engine, NULL};
+static const rota_engine_vtable vtable = {send, receive, test, cancel, let_go, close_engine, NULL};
 
 rota_status rota_threads_open(uint32_t size, rota_engine **out_engines) {
     world *made = calloc(1, sizeof *made);

@@ -21,6 +21,7 @@
  * plant 3 safe: -DABORTS -DONE_WAY | who waits for a message does not look whether its peer sends it
  * plant 4 safe: -DABORTS | nothing is drained
  * plant 5 safe: -DABORTS | what a drain waits for in vain is not taken back
+ * plant 6 safe: -DABORTS | a farewell that has not gone is taken back by who closes
  */
 #ifndef PLANT
 #define PLANT 0
@@ -134,6 +135,14 @@ proctype rank(byte self) {
     od;
 closes:
     say(false, 0);
+#if PLANT == 6
+    atomic {
+        if
+        :: !has_heard[peer] -> has_said[self] = false
+        :: skip
+        fi
+    }
+#endif
     /* cancel_all: what did not meet a message is taken back. */
     atomic {
         if

@@ -89,14 +89,18 @@ static void address_of(uint16_t port, char out_text[64]) {
 
 /* ---- The contract ---- */
 
+static void end(rota_transport *transport) {
+    uint64_t abandoned = 1;
+    rota_transport_close(transport, rota_deadline_after(10000000000u), &abandoned);
+    rank_want(abandoned == 0, "%llu bytes abandoned", (unsigned long long)abandoned);
+}
+
 static void hold_contract(rota_engine *engine) {
     rota_transport *transport;
-    uint64_t abandoned = 1;
     rank_ok(rota_messages_open(engine, "world", 30000000000u, &transport));
     rank_want(strcmp(transport->kind, "tcp") == 0, "%s", transport->kind);
     transport_contract(transport);
-    rota_transport_close(transport, rota_deadline_after(10000000000u), &abandoned);
-    rank_want(abandoned == 0, "%llu bytes abandoned", (unsigned long long)abandoned);
+    end(transport);
 }
 
 static void run_contract(uint32_t size, const char *address) {
@@ -137,19 +141,22 @@ static void by_file(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
-static rota_status carry_out(rota_transport *transport, const rota_collective *collective, uint32_t lag_us) {
+static rota_status finish(rota_transport *transport, uint32_t lag_us) {
     rota_status status = ROTA_OK;
-    transport->vtable->post(transport, collective);
     for (bool is_over = false, moved; !is_over; test_nap_us(lag_us))
         status = transport->vtable->progress(transport, &is_over, &moved);
     return status;
+}
+
+static rota_status carry_out(rota_transport *transport, const rota_collective *collective, uint32_t lag_us) {
+    transport->vtable->post(transport, collective);
+    return finish(transport, lag_us);
 }
 
 /* A collective on all of them. */
 static void see_all(rota_engine *engine) {
     rota_transport *transport;
     uint32_t all[MANY_RANKS];
-    uint64_t abandoned = 1;
     const uint32_t own = engine->rank, size = engine->size;
     rank_ok(rota_messages_open(engine, "world", 30000000000u, &transport));
     const rota_collective gather = {.kind = ROTA_COLLECTIVE_ALL_GATHER,
@@ -160,8 +167,66 @@ static void see_all(rota_engine *engine) {
                                     .name = "all"};
     rank_ok(carry_out(transport, &gather, 100));
     for (uint32_t r = 0; r < size; r++) rank_want(all[r] == r, "rank %u is %u", r, all[r]);
-    rota_transport_close(transport, rota_deadline_after(10000000000u), &abandoned);
-    rank_want(abandoned == 0, "%llu bytes abandoned", (unsigned long long)abandoned);
+    end(transport);
+}
+
+static pthread_barrier_t both; /* ranks */
+
+/* Goes on until the connection takes no more: nothing has moved for a while. */
+static void send_until_it_is_full(rota_transport *transport) {
+    bool is_over = false, moved;
+    for (uint64_t moved_ns = rota_clock_ns(); rota_clock_ns() - moved_ns < 100000000u; test_nap_us(20)) {
+        rank_ok(transport->vtable->progress(transport, &is_over, &moved));
+        rank_want(!is_over, "a connection takes all of it, and nobody looks");
+        if (moved) moved_ns = rota_clock_ns();
+    }
+}
+
+/* Rank 0 ends a group in the midst of a message, and closes it, before rank 1 looks again, which hears of it. */
+static void end_behind_a_message(rota_engine *engine) {
+    enum { COUNT = 64 << 20 }; /* bytes; no connection has as many under way */
+    rota_transport *world, *own;
+    uint8_t *bytes = calloc(1, COUNT);
+    rank_ok(rota_messages_open(engine, "world", 30000000000u, &world));
+    world->vtable->split(world, 0, 0);
+    rank_ok(finish(world, 20));
+    rank_ok(world->vtable->take_split(world, "torn", &own));
+    const rota_collective message = {.kind = engine->rank ? ROTA_COLLECTIVE_RECEIVE : ROTA_COLLECTIVE_SEND,
+                                     .type = ROTA_COLLECTIVE_U32,
+                                     .peer = !engine->rank,
+                                     .count = COUNT / sizeof(uint32_t),
+                                     .input = bytes,
+                                     .output = bytes,
+                                     .name = "there"};
+    own->vtable->post(own, &message);
+    (void)pthread_barrier_wait(&both);
+    if (engine->rank == 0) {
+        send_until_it_is_full(own);
+        own->vtable->abort(own, "in the midst of it");
+        end(own);
+    }
+    (void)pthread_barrier_wait(&both);
+    if (engine->rank == 1) {
+        rank_want(finish(own, 20) == ROTA_NODE_FAILED && strstr(rota_last_error(), "in the midst of it"),
+                  "%s", rota_last_error());
+        end(own);
+    }
+    rank_ok(carry_out(world, &(rota_collective){.kind = ROTA_COLLECTIVE_BARRIER, .name = "after it"}, 20));
+    end(world);
+    free(bytes);
+}
+
+static void ended_behind_a_message(void **state) {
+    (void)state;
+    char address[64];
+    came ranks[2];
+    address_of(free_port(), address);
+    prepare(ranks, 2, address);
+    for (uint32_t r = 0; r < 2; r++) ranks[r].then = end_behind_a_message;
+    assert_int_equal(pthread_barrier_init(&both, NULL, 2), 0);
+    run(ranks, 2);
+    expect_ok(ranks, 2);
+    assert_int_equal(pthread_barrier_destroy(&both), 0);
 }
 
 /* What a rank had sent before it went, without a word, is taken all the same. */
@@ -183,9 +248,7 @@ static void send_and_leave(rota_engine *engine) {
     for (uint32_t i = 0; i < COUNT; i++) rank_want(words[i] == i * 3 + 1, "word %u is %u", i, words[i]);
     rank_want(carry_out(transport, &broadcast, 0) == ROTA_NODE_FAILED, "it is there still");
     free(words);
-    uint64_t abandoned = 1;
-    rota_transport_close(transport, rota_deadline_after(10000000000u), &abandoned);
-    rank_want(abandoned == 0, "%llu bytes abandoned", (unsigned long long)abandoned);
+    end(transport);
 }
 
 static void sent_before_it_went(void **state) {
@@ -210,8 +273,6 @@ static void sent_before_it_went(void **state) {
 /* A rank that ends without a farewell is missed at once, not by the timeout. */
 static void leave_or_wait(rota_engine *engine) {
     rota_transport *transport;
-    bool is_over = false, moved;
-    rota_status status = ROTA_OK;
     if (engine->rank == 1) {
         engine->vtable->close(engine);
         return;
@@ -219,18 +280,12 @@ static void leave_or_wait(rota_engine *engine) {
     const uint64_t begin = rota_clock_ns();
     rank_ok(rota_messages_open(engine, "world", 30000000000u, &transport));
     const rota_collective barrier = {.kind = ROTA_COLLECTIVE_BARRIER, .name = "the barrier"};
-    transport->vtable->post(transport, &barrier);
-    while (!is_over) {
-        status = transport->vtable->progress(transport, &is_over, &moved);
-        if (!moved) test_nap_us(50);
-    }
-    rank_want(status == ROTA_NODE_FAILED && strstr(rota_last_error(), "rank 1 is gone") &&
+    rank_want(carry_out(transport, &barrier, 50) == ROTA_NODE_FAILED &&
+                  strstr(rota_last_error(), "rank 1 is gone") &&
                   strstr(rota_last_error(), "communicator 'world'"),
               "%s", rota_last_error());
     rank_want(rota_clock_ns() - begin < 10000000000u, "it was waited for");
-    uint64_t abandoned = 1;
-    rota_transport_close(transport, rota_deadline_after(10000000000u), &abandoned);
-    rank_want(abandoned == 0, "%llu bytes abandoned", (unsigned long long)abandoned);
+    end(transport);
 }
 
 static void gone_rank(void **state) {
@@ -536,6 +591,7 @@ int main(void) {
         cmocka_unit_test(other_words),
         cmocka_unit_test(two_names),
         cmocka_unit_test(many_ranks),
+        cmocka_unit_test(ended_behind_a_message),
         cmocka_unit_test(sent_before_it_went),
         cmocka_unit_test(strangers),
         cmocka_unit_test(two_jobs),

@@ -40,12 +40,15 @@ static rota_status late_test(rota_engine *engine, rota_engine_request *request, 
 static bool late_cancel(rota_engine *engine, rota_engine_request *request) {
     return late_of(engine)->real->vtable->cancel(late_of(engine)->real, request);
 }
+static void late_let_go(rota_engine *engine, rota_engine_request *request) {
+    late_of(engine)->real->vtable->let_go(late_of(engine)->real, request);
+}
 static void late_close(rota_engine *engine) {
     late_of(engine)->real->vtable->close(late_of(engine)->real);
     free(engine);
 }
-static const rota_engine_vtable late_vtable = {late_send,   late_receive, late_test,
-                                               late_cancel, late_close,   NULL};
+static const rota_engine_vtable late_vtable = {late_send,   late_receive, late_test, late_cancel,
+                                               late_let_go, late_close,   NULL};
 
 static rota_engine *make_late(rota_engine *real) {
     late_engine *made = calloc(1, sizeof *made);
