@@ -5,8 +5,10 @@
  *
  * A farewell is all that tells another rank of this end, so it is never taken back, however long it waits behind other
  * messages of the same connection: of this transport's, of which one may have gone in part, or another's, while that
- * rank takes none. Who closes waits for it a little, and then the engine has it, as long as any transport of the group
- * is open; where the engine ends before it has gone, so does the connection, which the other rank sees.
+ * rank takes none. Engines send only while they are asked, so whose transport has ended asks for it when nothing else
+ * is under way (rota_messages_speaks). Who closes waits for it a little, and then the engine has it, and sends it with
+ * what else the group does; where the engine ends before it has gone, so does the connection, which the other rank
+ * sees.
  *
  * A rank that has ended takes nothing more, so what others had sent it may never be wanted, and some engines can't take
  * a message back. A transport that closes with such ones is left to its group, with its cells, and the last one of the
@@ -58,6 +60,7 @@ static void say(rota_messages *m, const char *cause, bool is_failure) {
     rota_engine *engine = m->group->engine;
     if (end->is_said) return;
     end->is_said = true;
+    end->speaks_until_ns = rota_deadline_after(m->base.timeout_ns); /* who waits longer has ended by itself */
     const bool is_in_one =
         m->now.stage != ROTA_MESSAGES_IDLE && !rota_collective_is_of_two(m->now.collective.kind);
     for (uint32_t i = 0; i < m->base.size; i++) {
@@ -102,6 +105,22 @@ void rota_messages_end_as(rota_messages *m, const rota_messages_farewell *heard)
         rota_messages_give_up(m, heard->cause);
     else
         rota_messages_end_with(m, heard->cause);
+}
+
+bool rota_messages_speaks(rota_transport *transport) {
+    rota_messages *m = (rota_messages *)(void *)transport;
+    rota_engine *engine = m->group->engine;
+    bool speaks = false;
+    if (!m->end.is_said || rota_clock_ns() > m->end.speaks_until_ns) return false;
+    for (uint32_t i = 0; i < m->base.size; i++) {
+        bool is_over = false;
+        if (!m->end.says[i]) continue;
+        (void)engine->vtable->test(engine, m->end.says[i], &is_over);
+        if (is_over) m->end.says[i] = NULL;
+        const bool is_gone = engine->vtable->gone && engine->vtable->gone(engine, m->members[i]);
+        speaks = speaks || (!is_over && !is_gone);
+    }
+    return speaks;
 }
 
 static void add_to_cause(rota_messages *m, const char *text) {

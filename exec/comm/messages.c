@@ -332,8 +332,9 @@ void rota_messages_free(rota_messages *m) {
 
 static void split(rota_transport *transport, uint32_t color, uint32_t key);
 static rota_status take_split(rota_transport *transport, const char *name, rota_transport **out_transport);
-static const rota_transport_vtable vtable = {
-    post, progress, carried, ahead, abort_transport, split, take_split, rota_messages_close};
+static const rota_transport_vtable vtable = {post,  progress,        carried,
+                                             ahead, abort_transport, rota_messages_speaks,
+                                             split, take_split,      rota_messages_close};
 
 static bool make_room(rota_messages *m, uint32_t size) {
     const uint64_t share = CELLS_BYTES / size;

@@ -74,7 +74,8 @@ typedef struct rota_messages_end {
     bool gave_up; /* as the farewell says */
     uint64_t
         concludes_ns; /* until when it hears who still says something, before what was under way ends; 0: no */
-    uint32_t looks;   /* of progress, since others were listened to */
+    uint64_t speaks_until_ns;
+    uint32_t looks;           /* of progress, since others were listened to */
     bool is_closing, is_left; /* to the group */
     uint64_t patience_ns;     /* until when close waits for its own messages */
 } rota_messages_end;
@@ -156,7 +157,8 @@ const rota_messages_farewell *rota_messages_listen(rota_messages *m);
 /* By whom what is under way can't come to its end: one that has a part in it and said farewell before. NULL: nothing is
  * known. */
 const rota_messages_farewell *rota_messages_hindrance(const rota_messages *m);
-/* rota_transport_vtable.close. */
+/* rota_transport_vtable.speaks and close. */
+bool rota_messages_speaks(rota_transport *transport);
 bool rota_messages_close(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);
 /* messages.c. */
 void rota_messages_free(rota_messages *m);

@@ -45,6 +45,9 @@ typedef struct rota_transport_vtable {
     const rota_announcement *(*ahead)(rota_transport *transport, uint32_t rank);
     /* Ends it for all ranks, with this sentence: what is under way, and all that comes. Again: nothing. */
     void (*abort)(rota_transport *transport, const char *cause);
+    /* Of one that has ended, and has nothing under way: whether what it says to other ranks of that has still to go,
+     * which it does while somebody asks; by the timeout at the most. */
+    bool (*speaks)(rota_transport *transport);
     /* Begins a split, as a collective of its own, which `progress` ends: ranks of one colour become a group, in the
      * order of their keys, and of equal ones of their ranks. */
     void (*split)(rota_transport *transport, uint32_t color, uint32_t key);

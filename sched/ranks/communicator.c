@@ -61,6 +61,7 @@ static bool begin_next(rota_communicator *c) {
                        "it was cancelled",
                        c->name, c->rank, c->posted.left_out_name);
         own->transport->vtable->abort(own->transport, cause);
+        rota_communicator_speak(c);
         rota_order_ended(c, 0, cause);
     }
     if (own->run || own->split) return true;
@@ -86,6 +87,27 @@ static void look_at_posted(rota_rank_call *call) {
     const bool was_listed = c->under_way.run || c->under_way.split;
     if (begin_next(c) && !was_listed) rota_rank_thread_add(c->thread, &c->under_way.work);
     rota_communicator_release(c);
+}
+
+/* ---- Its end is said ---- */
+
+static bool look_at_words(rota_rank_work *work, bool *out_moved) {
+    rota_under_way *own = &ROTA_STACK_OBJECT(work, rota_communicator, under_way.words)->under_way;
+    *out_moved = false;
+    own->speaks = own->transport->vtable->speaks(own->transport);
+    return own->speaks;
+}
+
+void rota_communicator_speak(rota_communicator *c) {
+    if (c->under_way.speaks) return;
+    c->under_way.speaks = true;
+    rota_rank_thread_add(c->thread, &c->under_way.words);
+}
+
+/* Closing says it, too. */
+static void speak_no_more(rota_communicator *c) {
+    if (c->under_way.speaks) rota_rank_thread_remove(c->thread, &c->under_way.words);
+    c->under_way.speaks = false;
 }
 
 /* ---- What nobody wants ---- */
@@ -160,6 +182,7 @@ static void end_split(rota_communicator *c, rota_status status) {
     rota_transport *transport = c->under_way.transport, *made = NULL;
     c->under_way.split = NULL;
     if (status != ROTA_OK) rota_order_ended(c, 0, NULL);
+    if (status != ROTA_OK && !c->under_way.close) rota_communicator_speak(c);
     if (status == ROTA_OK && !asked->compares && asked->color != ROTA_COMMUNICATOR_NO_COLOR)
         status = transport->vtable->take_split(transport, asked->name, &made);
     asked->transport = made;
@@ -185,6 +208,7 @@ static bool end_run(rota_communicator *c, rota_status status) {
     c->under_way.ended_count++;
     /* Before who waits for it may know, and submit no more. */
     if (status != ROTA_OK) rota_order_ended(c, c->under_way.transport->crossed, rota_last_error());
+    if (status != ROTA_OK && !c->under_way.close) rota_communicator_speak(c);
     /* Before it ends: then who posts may write it. The next one comes soon while a step is under way. */
     if (c->posted.collective.on_device) rota_rank_thread_look_on(c->thread);
     rota_host_end(run, status);
@@ -250,6 +274,7 @@ static void close_on_thread(rota_rank_call *call) {
         for (bool moved; (own->run || own->split) && !c->on_device.carries;)
             (void)look_at_work(&own->work, &moved);
     }
+    speak_no_more(c);
     own->close = &asked->asked;
     own->close_deadline_ns = asked->deadline_ns;
     (void)begin_next(c);                            /* what was posted meanwhile is refused */
@@ -293,6 +318,7 @@ rota_status rota_communicator_make(rota_runtime *runtime, rota_device *device, r
     c->thread = thread;
     c->posted.look.fn = look_at_posted;
     c->under_way.work.look = look_at_work;
+    c->under_way.words.look = look_at_words;
     *out_communicator = c;
     return ROTA_OK;
 }
@@ -468,6 +494,7 @@ static void abort_on_thread(rota_rank_call *call) {
     const rota_status status = is_open(&c->under_way) ? ROTA_OK : fail_closed(c);
     if (status == ROTA_OK) {
         c->under_way.transport->vtable->abort(c->under_way.transport, asked->cause);
+        rota_communicator_speak(c);
         rota_order_ended(c, 0, asked->cause);
     }
     (void)rota_rank_answer(&asked->asked, status);

@@ -4,10 +4,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "exec/comm/messages.h"
 #include "exec/comm/tcp_engine.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/support.h"
-#include "tests/ranks/rank_cases.h"
+#include "tests/ranks/rank_graph.h"
 
 static void open_runtimes(uint32_t size, rota_runtime **out_runtimes) {
     const rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = "");
@@ -139,6 +140,76 @@ static void one_deadline(void **state) {
     close_runtimes(1, &runtime);
 }
 
+enum { TORN_COUNT = 16 << 20 }; /* floats; no connection has as many under way */
+static pthread_barrier_t both;
+
+/* Wants a message, and does not look until the other rank has ended it. */
+static void *look_late(void *argument) {
+    float *y = malloc(TORN_COUNT * sizeof *y);
+    const rota_collective receive = {.kind = ROTA_COLLECTIVE_RECEIVE,
+                                     .type = ROTA_COLLECTIVE_F32,
+                                     .peer = 0,
+                                     .count = TORN_COUNT,
+                                     .output = y,
+                                     .name = "there"};
+    rota_meeting meeting;
+    rota_engine *engine;
+    rota_transport *transport;
+    uint64_t abandoned = 1;
+    (void)argument;
+    rank_ok(rota_meeting_at("127.0.0.1:48655", 1, 2, &meeting));
+    rank_ok(rota_tcp_open(&meeting, "torn", 10000000000u, &engine));
+    rank_ok(rota_messages_open(engine, "torn", 30000000000u, &transport));
+    rank_ok(rota_transport_identify(transport, rota_deadline_after(10000000000u)));
+    transport->vtable->post(transport, &receive);
+    (void)pthread_barrier_wait(&both);
+    (void)pthread_barrier_wait(&both);
+    rota_status status = ROTA_OK;
+    for (bool is_over = false, moved; !is_over; test_nap_us(20))
+        status = transport->vtable->progress(transport, &is_over, &moved);
+    rank_want(status == ROTA_NODE_FAILED && strstr(rota_last_error(), "rank 0 ended it: enough"), "%s",
+              rota_last_error());
+    rota_transport_close(transport, rota_deadline_after(10000000000u), &abandoned);
+    rank_want(abandoned == 0, "%llu bytes abandoned", (unsigned long long)abandoned);
+    free(y);
+    return NULL;
+}
+
+/* One that was ended behind a message that another rank does not take yet tells it so when it does, though nothing else
+ * is done with it. */
+static void ended_and_at_rest(void **state) {
+    (void)state;
+    rota_runtime *runtime;
+    rota_communicator *communicator;
+    rota_ticket ticket;
+    pthread_t thread;
+    rank_graph g;
+    open_runtimes(1, &runtime);
+    assert_int_equal(pthread_barrier_init(&both, NULL, 2), 0);
+    assert_int_equal(pthread_create(&thread, NULL, look_late, NULL), 0);
+    const rota_communicator_options options =
+        ROTA_COMMUNICATOR_OPTIONS(.name = "torn", .address = "127.0.0.1:48655", .size = 2);
+    assert_ok(rota_communicator_open(runtime, &options, &communicator));
+    begin(&g, runtime, communicator, false);
+    float *values = calloc(TORN_COUNT, sizeof *values);
+    const rota_tensor x = made(&g, ROTA_F32, TORN_COUNT, values);
+    free(values);
+    assert_ok(rota_op_send(g.tape, communicator, 1, x));
+    compile(&g);
+    (void)pthread_barrier_wait(&both);
+    assert_ok(rota_submit(g.plan, NULL, &ticket));
+    test_nap_ms(1000); /* the connection is full */
+    assert_ok(rota_communicator_abort(communicator, "enough"));
+    assert_status(rota_wait(ticket, 0), ROTA_NODE_FAILED);
+    (void)pthread_barrier_wait(&both);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_ok(rota_communicator_close(communicator, 0));
+    assert_int_equal(pthread_barrier_destroy(&both), 0);
+    end(&g);
+    drop(x);
+    close_runtimes(1, &runtime);
+}
+
 static void meetings_that_will_not_do(void **state) {
     (void)state;
     rota_runtime *runtime;
@@ -184,6 +255,7 @@ int main(void) {
         cmocka_unit_test(other_launchers_are_noticed),
         cmocka_unit_test(one_deadline),
         cmocka_unit_test(ranks_that_meet),
+        cmocka_unit_test(ended_and_at_rest),
         cmocka_unit_test(meetings_that_will_not_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
