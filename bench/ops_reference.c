@@ -68,6 +68,15 @@ static void linear(reference *r, double (*activation)(double), bool residual) {
         r->out[0][i] = y + (residual && r->in[3] ? r->in[3][i] : 0);
     }
 }
+static void ref_scaled_matmul(reference *r) {
+    const rota_tensor *b = &r->use->inputs[1];
+    const uint64_t n = b->shape[0], k = b->shape[1], count = count_of(&r->use->outputs[0]);
+    const bool rows_a = count_of(&r->use->inputs[2]) > 1, rows_b = count_of(&r->use->inputs[3]) > 1;
+    product(r->in[0], k, 1, r->in[1], 1, k, r->out[0], count / n, n, k);
+    for (uint64_t i = 0; i < count; i++)
+        r->out[0][i] = r->out[0][i] * r->in[2][rows_a ? i / n : 0] * r->in[3][rows_b ? i % n : 0] +
+                       (r->in[4] ? r->in[4][i % n] : 0);
+}
 static void ref_linear(reference *r) {
     linear(r, NULL, true);
 }
@@ -365,6 +374,7 @@ bool reference_run(reference *r) {
         {"sum_squares", ref_sum_squares},
         {"matmul", ref_matmul},
         {"weighted_matmul", ref_weighted_matmul},
+        {"scaled_matmul", ref_scaled_matmul},
         {"linear", ref_linear},
         {"linear_gelu", ref_linear_gelu},
         {"linear_relu", ref_linear_relu},
@@ -419,7 +429,8 @@ static double longest_sum(const rota_op_use *use) {
     if (reference_sum_window(use) > 0) return additions(reference_sum_window(use));
     if (strcmp(name, "matmul") == 0)
         return additions((double)x->shape[x->rank - (use->attributes.transpose_a ? 2 : 1)]);
-    if (strncmp(name, "linear", 6) == 0) return (double)x->shape[x->rank - 1];
+    if (strncmp(name, "linear", 6) == 0 || strcmp(name, "scaled_matmul") == 0)
+        return (double)x->shape[x->rank - 1];
     if (strcmp(name, "attention") == 0) return (double)(use->inputs[1].shape[2] + x->shape[3]);
     if (strncmp(name, "batch_norm", 10) == 0) {
         const uint64_t of_channel = rota_tensor_count(x) / x->shape[use->attributes.axis[0]];

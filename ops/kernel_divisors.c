@@ -50,6 +50,8 @@ LIST(rota_top_p_params, E(rota_top_p_params, n), ALONE(rota_top_p_params, chunk)
 LIST(rota_matmul_params, E(rota_matmul_params, m), E(rota_matmul_params, n), E(rota_matmul_params, k),
      ALONE(rota_matmul_params, batch[0]), ALONE(rota_matmul_params, batch[1]),
      ALONE(rota_matmul_params, batch[2]));
+LIST(rota_scaled_matmul_params, E(rota_scaled_matmul_params, m), E(rota_scaled_matmul_params, n),
+     E(rota_scaled_matmul_params, k));
 LIST(rota_linear_params, E(rota_linear_params, m), E(rota_linear_params, n), E(rota_linear_params, k));
 LIST(rota_embedding_params, E(rota_embedding_params, dim), E(rota_embedding_params, classes));
 LIST(rota_softmax_params, E(rota_softmax_params, n));

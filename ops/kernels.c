@@ -32,6 +32,11 @@ static double work_matmul(const void *params, const uint64_t *operand_bytes) {
     (void)operand_bytes;
     return 2.0 * p->m * p->n * p->k * p->batch[0] * p->batch[1] * p->batch[2];
 }
+static double work_scaled_matmul(const void *params, const uint64_t *operand_bytes) {
+    const rota_scaled_matmul_params *p = params;
+    (void)operand_bytes;
+    return 2.0 * p->m * p->n * p->k;
+}
 static double work_attention(const void *params, const uint64_t *operand_bytes) {
     const rota_attention_params *p = params;
     (void)operand_bytes;

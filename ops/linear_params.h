@@ -38,6 +38,40 @@ typedef struct rota_matmul_params {
  * is summed is contiguous.
  * ---- */
 
+/* ---- scaled_matmul: a:READ [m, k], b:READ [n, k], scale_a:READ f32, scale_b:READ f32, bias:READ [n], y:WRITE [m, n].
+ * a and b are 8-bit floats of a_dtype and b_dtype, with rows lda and ldb elements apart; y and bias of y_dtype,
+ * contiguous. y[i, j] = (scale_a * scale_b) * sum_p a[i, p] * b[j, p] + bias[j], sums in f32, rounded once. A scale is
+ * one for all, or with BY_ROWS, of both, scale_a[i] and scale_b[j]. Without BIAS its operand is bound to a's range.
+ * ---- */
+
+#define ROTA_SCALED_BIAS 1u
+#define ROTA_SCALED_BY_ROWS 2u
+#define ROTA_SCALED_ALIGNED_16 4u /* a promise of a, b, bias and y, as ROTA_MATMUL_ALIGNED_16 */
+#define ROTA_SCALED_TILE 64       /* rows and columns of y that a GPU's workgroup makes */
+
+/* Its operands, by position. */
+enum {
+    ROTA_SCALED_A,
+    ROTA_SCALED_B,
+    ROTA_SCALED_SCALE_A,
+    ROTA_SCALED_SCALE_B,
+    ROTA_SCALED_BIAS_OPERAND,
+    ROTA_SCALED_Y,
+    ROTA_SCALED_OPERANDS
+};
+
+typedef struct rota_scaled_matmul_params {
+    uint32_t m, n, k;
+    uint32_t lda, ldb;
+    uint32_t flags;
+    uint32_t a_dtype, b_dtype, y_dtype; /* rota_dtype */
+} rota_scaled_matmul_params;
+
+/* Of a product of matmul's that is one of these, for what calls a library. */
+#define ROTA_MATMUL_SCALED 2048u         /* operands are 8-bit floats, with scales */
+#define ROTA_MATMUL_SCALED_BY_ROWS 4096u /* a scale for each row */
+#define ROTA_MATMUL_OTHER_F8 8192u       /* b is of the other 8-bit format than a */
+
 /* Beside those of matmul. */
 #define ROTA_LINEAR_BIAS 16u
 #define ROTA_LINEAR_RESIDUAL 32u

@@ -165,6 +165,22 @@ rota_status rota_op_linear_into(rota_tape *tape, rota_tensor x, rota_tensor w, c
     ROTA_TAPE_AS_OP(tape, "linear", linear(tape, x, w, options, &y, true));
 }
 
+rota_status rota_op_scaled_matmul(rota_tape *tape, rota_tensor a, rota_tensor b, rota_tensor scale_a,
+                                  rota_tensor scale_b, rota_tensor bias, rota_dtype dtype,
+                                  rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
+    rota_op_use use = {.inputs = {a, b, scale_a, scale_b, bias}, .attributes = {.dtype = dtype}};
+    return apply_new(tape, ROTA_OP_scaled_matmul, &use, 5, out_y);
+}
+
+rota_status rota_op_scaled_matmul_into(rota_tape *tape, rota_tensor a, rota_tensor b, rota_tensor scale_a,
+                                       rota_tensor scale_b, rota_tensor bias, rota_tensor y) {
+    ROTA_GIVEN(tape);
+    rota_op_use use = {.inputs = {a, b, scale_a, scale_b, bias}, .attributes = {.dtype = y.dtype}};
+    return apply_into(tape, ROTA_OP_scaled_matmul, &use, 5, y);
+}
+
 BOTH(weighted_matmul, weighted_matmul, 2, PARAMETERS(rota_tensor weight, rota_tensor value),
      {.inputs = {weight, value}})
 BOTH(transpose, transpose, 1, PARAMETERS(rota_tensor x, uint32_t axis_a, uint32_t axis_b),

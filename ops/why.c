@@ -13,6 +13,24 @@ static uint64_t why_product(const rota_kernel_use *use, rota_dtype dtype, char *
     return out.length;
 }
 
+static uint64_t why_scaled_matmul(void *user, const rota_kernel_use *use, char *text, uint64_t capacity) {
+    rota_text_out out = {text, capacity, 0};
+    (void)user;
+#ifdef ROTA_HAVE_CUDA
+    if (use->kind == ROTA_EXEC_CUDA) rota_cuda_why_scaled_matmul(&out, use);
+#endif
+    if (use->kind == ROTA_EXEC_CPU)
+        rota_text_say(&out,
+                      "runs: tiles of 64x128, widened to f32 in blocks of 256 along the sum, by the BLAS\n");
+    if (use->kind == ROTA_EXEC_VK)
+        rota_text_say(
+            &out,
+            "runs: rota's shader 'scaled_matmul', in f32: no cooperative matrices of 8 bits are used\n");
+    return out.length;
+}
+const rota_kernel_functions rota_why_scaled_matmul = {.struct_size = sizeof(rota_kernel_functions),
+                                                      .why = why_scaled_matmul};
+
 #define WHY_MATMUL(name, dtype)                                                                              \
     static uint64_t why_##name(void *user, const rota_kernel_use *use, char *text, uint64_t capacity) {      \
         (void)user;                                                                                          \

@@ -8,7 +8,8 @@
 #include "ops/kernel_params.h"
 #include "ops/tensor.h"
 
-extern const rota_kernel_functions rota_why_matmul, rota_why_matmul_f16, rota_why_matmul_bf16;
+extern const rota_kernel_functions rota_why_matmul, rota_why_matmul_f16, rota_why_matmul_bf16,
+    rota_why_scaled_matmul;
 
 /* On CPU devices (cpu/matmul.c), and on Vulkan devices (vk/matmul_vk.c). */
 void rota_cpu_why_matmul(rota_text_out *out, const rota_kernel_use *use, rota_dtype dtype);

@@ -209,9 +209,51 @@ static rota_status describe_epilogue(const rota_matmul_params *p, const rota_cub
     return ROTA_OK;
 }
 
+static cudaDataType type_of(rota_dtype dtype) {
+    switch (dtype) {
+    case ROTA_F16:
+        return CUDA_R_16F;
+    case ROTA_BF16:
+        return CUDA_R_16BF;
+    case ROTA_F8_E4M3FN:
+        return CUDA_R_8F_E4M3;
+    case ROTA_F8_E5M2:
+        return CUDA_R_8F_E5M2;
+    default:
+        return CUDA_R_32F;
+    }
+}
+
+/* The scales of 8-bit operands, in the device's memory; its first operand is b. Sums stay in full f32: fast
+ * accumulation is off unless asked for. */
+static rota_status describe_scales(const rota_matmul_params *p, const rota_cublaslt_extra *extra,
+                                   rota_cublaslt_product *product) {
+    static const char what[] = "a scale of cuBLASLt";
+    const void *first = pointer(extra->scale_b), *second = pointer(extra->scale_a);
+    cublasLtMatmulDesc_t operation = product->operation;
+    ROTA_TRY(check(
+        lt.MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &first, sizeof first),
+        what));
+    ROTA_TRY(check(
+        lt.MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &second, sizeof second),
+        what));
+    if (!(p->flags & ROTA_MATMUL_SCALED_BY_ROWS)) return ROTA_OK;
+#if CUBLAS_VERSION >= 120900
+    const int32_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F;
+    ROTA_TRY(check(
+        lt.MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &mode, sizeof mode), what));
+    return check(lt.MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode, sizeof mode),
+                 what);
+#else
+    return rota_fail(ROTA_UNSUPPORTED,
+                     "rota was built with a cuBLASLt before 12.9, which has no scales of rows");
+#endif
+}
+
 static rota_status describe(const rota_matmul_params *p, rota_dtype dtype, rota_cublaslt_product *product) {
-    const cudaDataType type = dtype == ROTA_F16 ? CUDA_R_16F : dtype == ROTA_BF16 ? CUDA_R_16BF : CUDA_R_32F;
-    const cudaDataType c_type = p->c_dtype == ROTA_F32 ? CUDA_R_32F : type;
+    const rota_dtype other = dtype == ROTA_F8_E4M3FN ? ROTA_F8_E5M2 : ROTA_F8_E4M3FN;
+    const cudaDataType type = type_of(dtype), c_type = type_of((rota_dtype)p->c_dtype),
+                       b_type = p->flags & ROTA_MATMUL_OTHER_F8 ? type_of(other) : type;
     const bool ta = (p->flags & ROTA_MATMUL_TRANSPOSE_A) != 0, tb = (p->flags & ROTA_MATMUL_TRANSPOSE_B) != 0;
     uint32_t count;
     uint64_t stride[3];
@@ -225,7 +267,7 @@ static rota_status describe(const rota_matmul_params *p, rota_dtype dtype, rota_
                    "the first operand of cuBLASLt"));
     ROTA_TRY(check(lt.MatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second),
                    "the second operand of cuBLASLt"));
-    ROTA_TRY(make_layout(type, tb ? p->k : p->n, tb ? p->n : p->k, p->ldb, count, stride[1], &product->b));
+    ROTA_TRY(make_layout(b_type, tb ? p->k : p->n, tb ? p->n : p->k, p->ldb, count, stride[1], &product->b));
     ROTA_TRY(make_layout(type, ta ? p->m : p->k, ta ? p->k : p->m, p->lda, count, stride[0], &product->a));
     return make_layout(c_type, p->n, p->m, p->ldc, count, stride[2], &product->c);
 }
@@ -245,6 +287,8 @@ rota_status rota_cublaslt_open(const rota_matmul_params *params, rota_dtype dtyp
     out_product->handle = handle;
     rota_status status = describe(params, dtype, out_product);
     if (status == ROTA_OK) status = describe_epilogue(params, extra, out_product);
+    if (status == ROTA_OK && params->flags & ROTA_MATMUL_SCALED)
+        status = describe_scales(params, extra, out_product);
     if (status != ROTA_OK) rota_cublaslt_close(out_product);
     return status;
 }

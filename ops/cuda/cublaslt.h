@@ -18,6 +18,7 @@ typedef struct rota_cublaslt_algorithm {
  * from before the activation; the residual. 0: not there. */
 typedef struct rota_cublaslt_extra {
     uint64_t bias, kept, residual;
+    uint64_t scale_a, scale_b; /* with ROTA_MATMUL_SCALED */
 } rota_cublaslt_extra;
 
 /* A product described to cuBLASLt: one call of it, or one for each batch that strides can't reach. */

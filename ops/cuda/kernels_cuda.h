@@ -21,6 +21,7 @@
 #include "cuda/pool.h"
 #include "cuda/reduce.h"
 #include "cuda/rows.h"
+#include "cuda/scaled_matmul.h"
 #include "cuda/sort.h"
 #include "cuda/unary.h"
 #include "ops/cuda/conv_cudnn.h"
@@ -29,6 +30,7 @@
 /* Without the toolkit's headers there is no CUDA executor either. */
 #ifdef ROTA_HAVE_CUDA
 #include "ops/cuda/matmul_cuda.h"
+#include "ops/cuda/scaled_matmul_cuda.h"
 #define ROTA_CUDA_SELECT_MATMUL(name) .cuda.select = rota_cuda_select_##name
 #else
 #define ROTA_CUDA_SELECT_MATMUL(name) .cuda.select = NULL

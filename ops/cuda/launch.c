@@ -107,6 +107,9 @@ LAUNCH(unique, rota_unique_params, rota_divide_up(p->n, p->chunk), ROTA_CUDA_THR
 LAUNCH(top_p_sums, rota_top_p_params, p->rows *rota_divide_up(p->n, p->chunk), ROTA_CUDA_THREADS)
 LAUNCH(top_p, rota_top_p_params, p->rows, ROTA_CUDA_THREADS)
 
+LAUNCH(scaled_matmul, rota_scaled_matmul_params,
+       rota_divide_up(p->m, ROTA_SCALED_TILE) * rota_divide_up(p->n, ROTA_SCALED_TILE), ROTA_CUDA_THREADS)
+
 ELEMENTS(embedding, rota_embedding_params, (uint64_t)p->rows * p->dim)
 LAUNCH(embedding_backward, rota_embedding_params, rota_cuda_embedding_blocks(p), ROTA_CUDA_THREADS)
 THREADS(index_add, rota_index_add_params, p->rows)

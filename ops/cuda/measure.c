@@ -369,8 +369,15 @@ rota_status rota_measure_fill(CUstream stream, rota_dtype dtype, const uint64_t 
     for (uint32_t i = 0; i < PATTERN_ELEMENTS; i++) {
         x = x * 1664525u + 1013904223u;
         /* A random sign and mantissa, an exponent of -1 or, for half of them, one less. */
-        const uint32_t exponent_bits = dtype == ROTA_F16 ? 10 : dtype == ROTA_BF16 ? 7 : 23;
-        const uint32_t exponent = (dtype == ROTA_F16 ? 14u : 126u) - (x >> 8 & 1u);
+        const uint32_t exponent_bits = dtype == ROTA_F16         ? 10
+                                       : dtype == ROTA_BF16      ? 7
+                                       : dtype == ROTA_F8_E4M3FN ? 3
+                                       : dtype == ROTA_F8_E5M2   ? 2
+                                                                 : 23;
+        const uint32_t highest = dtype == ROTA_F16 || dtype == ROTA_F8_E5M2 ? 14u
+                                 : dtype == ROTA_F8_E4M3FN                  ? 6u
+                                                                            : 126u;
+        const uint32_t exponent = highest - (x >> 8 & 1u);
         const uint32_t mantissa = x >> 9 & ((1u << exponent_bits) - 1);
         const uint32_t bits = (x >> 31) << (8 * element - 1) | exponent << exponent_bits | mantissa;
         memcpy(pattern + (size_t)i * element, &bits, element); /* little-endian: the low bytes */

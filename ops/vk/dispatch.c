@@ -186,6 +186,15 @@ GRID(top_p, rota_top_p_params, p->rows)
         out_values[0] = ((const type *)params)->dtype;                                                       \
     }
 
+GRID(scaled_matmul, rota_scaled_matmul_params,
+     rota_divide_up(p->m, ROTA_SCALED_TILE) * rota_divide_up(p->n, ROTA_SCALED_TILE))
+void rota_vk_spec_scaled_matmul(const void *params, uint32_t *out_values) {
+    const rota_scaled_matmul_params *p = params;
+    out_values[0] = p->a_dtype;
+    out_values[1] = p->b_dtype;
+    out_values[2] = p->y_dtype;
+}
+
 GRID(embedding, rota_embedding_params, rota_divide_up((uint64_t)p->rows * p->dim, ELEMENTWISE_GROUP))
 GRID(embedding_backward, rota_embedding_params, p->classes)
 SPEC_DTYPE(embedding, rota_embedding_params)

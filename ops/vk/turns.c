@@ -83,4 +83,6 @@ TURNS(conv2d_backward_input, rota_conv_params, conv_turns(p, p->out_channels, p-
 TURNS(conv2d_backward_weight, rota_conv_params, rota_divide_up(p->chunk, 16) + LEAVE)
 /* A step of the inner dimension each. */
 TURNS(matmul, rota_matmul_params, rota_divide_up(p->k, 16) + 1 + LEAVE)
+/* ... and of each its 16 elements. */
+TURNS(scaled_matmul, rota_scaled_matmul_params, rota_divide_up(p->k, 16) * (1 + 16 + LEAVE) + LEAVE)
 TURNS(matmul_large, rota_matmul_params, rota_divide_up(p->k, 8) + 1 + LEAVE)

@@ -46,6 +46,50 @@ static void bind_products(nb::module_ &m) {
         op_doc("weighted_matmul", "out[b, h, q, d] = sum over k of weight[b, h, q, k] * value[b, h, k, d].")
             .c_str());
     m.def(
+        "scaled_matmul",
+        [](const Tensor &a, const Tensor &b, const Tensor &scale_a, const Tensor &scale_b, const Out &bias,
+           const std::string &dtype, const Out &out) {
+            const rota_dtype type = dtype_of(dtype);
+            return record(
+                {&a, &b, &scale_a, &scale_b, pointer(bias)}, out, "scaled_matmul",
+                [&](rota_tape *tape, rota_tensor *y) {
+                    return rota_op_scaled_matmul(tape, a.t, b.t, scale_a.t, scale_b.t, none_or(bias), type,
+                                                 y);
+                },
+                [&](rota_tape *tape, rota_tensor y) {
+                    return rota_op_scaled_matmul_into(tape, a.t, b.t, scale_a.t, scale_b.t, none_or(bias), y);
+                });
+        },
+        "a"_a, "b"_a, "scale_a"_a, "scale_b"_a, "bias"_a = nb::none(), "dtype"_a = "bf16",
+        "out"_a = nb::none(),
+        op_doc("scaled_matmul", "(scale_a * scale_b) * (a b^T) + bias of 8-bit floats a [..., k] and b [n, "
+                                "k], in another dtype. A "
+                                "scale (f32) is one element, or one for each row of its operand.")
+            .c_str());
+    m.def(
+        "f8_scale",
+        [](const Tensor &x, const std::string &dtype, bool by_rows) {
+            const rota_dtype type = dtype_of(dtype);
+            return record({&x}, "f8_scale", [&](rota_tape *tape, rota_tensor *y) {
+                return rota_op_f8_scale(tape, x.t, type, by_rows, y);
+            });
+        },
+        "x"_a, "dtype"_a = "f8_e4m3fn", "by_rows"_a = false,
+        "The largest magnitude of x, or with by_rows of each row along the last axis, over the largest "
+        "number of the "
+        "8-bit dtype: f32 [1], or [..., 1]. To gradients it is a constant.");
+    m.def(
+        "quantize",
+        [](const Tensor &x, const std::string &dtype, bool by_rows) {
+            const rota_dtype type = dtype_of(dtype);
+            Recording recording({&x}, "quantize");
+            rota_tensor y, scale;
+            check(rota_op_quantize(recording.tape(), x.t, type, by_rows, &y, &scale));
+            return std::make_tuple(recording.made(y), recording.made(scale));
+        },
+        "x"_a, "dtype"_a = "f8_e4m3fn", "by_rows"_a = false,
+        "x over its f8_scale in the 8-bit dtype, and the scale: what scaled_matmul takes.");
+    m.def(
         "linear",
         [](const Tensor &x, const Tensor &w, const Out &bias, const Out &residual,
            const std::string &activation, bool transposed, const Out &out) {

@@ -386,6 +386,36 @@ def test_gradient(
         np.testing.assert_allclose(grads[f"g{i}"].reshape(-1), expected, rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.parametrize("dtype", ["f8_e4m3fn", "f8_e5m2"])
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_8_bit_floats(device: rota.Device, dtype: str, by_rows: bool) -> None:
+    """Quantized, their product is near that of what was; their bits come as uint8; to gradients they are an end."""
+    random = np.random.default_rng(7)
+    x, w = (random.standard_normal(shape).astype(np.float32) for shape in ((2, 3, 48), (16, 48)))
+    bias = random.standard_normal(16).astype(np.float32)
+    with rota.graph(device) as g:
+        a, scale_a = rota.quantize(device.tensor(x), dtype, by_rows)
+        b, scale_b = rota.quantize(device.tensor(w), dtype, by_rows)
+        assert (a.dtype, scale_a.shape) == (dtype, (2, 3, 1) if by_rows else (1,))
+        y = rota.scaled_matmul(a, b, scale_a, scale_b, dtype="f32")
+        g.output("y", y)
+        g.output("codes", a)
+        g.output("wide", rota.cast(a, "f32") * scale_a)
+        half = rota.scaled_matmul(a, b, scale_a, scale_b, rota.cast(device.tensor(bias), "f16"), "f16")
+        g.output("half", rota.cast(half, "f32"))
+        g.output("scale", rota.f8_scale(device.tensor(x), dtype, by_rows))
+    result = g.compile()().result()
+    largest = 448 if dtype == "f8_e4m3fn" else 57344
+    step = 2**-4 if dtype == "f8_e4m3fn" else 2**-3
+    assert result["codes"].dtype == np.uint8
+    scale = np.abs(x).max(-1, keepdims=True) / largest if by_rows else np.abs(x).max().reshape(1) / largest
+    np.testing.assert_allclose(result["scale"], scale, rtol=1e-6)
+    np.testing.assert_allclose(result["wide"], x, rtol=step, atol=float(scale.max()) / 64)
+    exact = x @ w.T
+    assert np.abs(result["y"] - exact).max() < 2.2 * step * np.sqrt((x * x).sum(-1).max() * (w * w).sum(-1).max())
+    np.testing.assert_allclose(result["half"], result["y"] + bias, rtol=2e-3, atol=2e-2)
+
+
 @pytest.mark.parametrize("name", ["conv2d_backward_weight", "max_pool2d_backward", "avg_pool2d_backward"])
 def test_gradient_as_an_op(device: rota.Device, name: str) -> None:
     """What backward makes of conv2d and pooling is also had for itself, of a gradient that is given."""

@@ -40,6 +40,8 @@ BEFORE = {
         True),
     "rota_tensor index, count;": (
         "", "rota_tape *tape = 0; rota_recorder *recorder = 0; rota_tensor x = {0}; rota_buffer *kept = 0;", True),
+    "rota_op_quantize(tape": (
+        "", "rota_tape *tape = 0; rota_tensor x = {0}, w = {0}, a, b, scale_a, scale_b, y;", True),
     "rota_op_matmul(tape": (
         "", "rota_tape *tape = 0; rota_tensor x = {0}, w = {0}, logits, labels = {0}, loss;"
             "rota_tensor grad = {0}, m = {0}, v = {0}; rota_slot lr = {1}, step = {2};", True),

@@ -476,6 +476,32 @@ static void test_softmax(void **state) {
             }
 }
 
+static void test_scaled_matmul(void **state) {
+    (void)state;
+    static const uint32_t shapes[][3] = {
+        /* m, n, k */ {1, 1, 1}, {7, 5, 9}, {65, 130, 33}, {64, 64, 64}, {129, 63, 300}};
+    uint32_t seen = 0;
+    for (uint32_t s = 0; s < sizeof shapes / sizeof *shapes; s++) FOR_F8(a) FOR_F8(b) FOR_REAL(y) {
+            const uint32_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
+            const bool by_rows = seen & 1, biased = seen & 2 && y != ROTA_F32, gaps = seen++ & 4;
+            if (kernel_case_is_short && s != 2) continue;
+            const rota_scaled_matmul_params p = {
+                .m = m,
+                .n = n,
+                .k = k,
+                .lda = k + (gaps ? 3 : 0),
+                .ldb = k + (gaps ? 5 : 0),
+                .flags = (by_rows ? ROTA_SCALED_BY_ROWS : 0) | (biased ? ROTA_SCALED_BIAS : 0),
+                .a_dtype = a,
+                .b_dtype = b,
+                .y_dtype = y,
+            };
+            CHECK(scaled_matmul, &p, rounded(y, 1e-5), IN_AS(a, m * p.lda, -2, 2), IN_AS(b, n * p.ldb, -2, 2),
+                  IN_RANGE(by_rows ? m : 1, 0.5, 2), IN_RANGE(by_rows ? n : 1, 0.5, 2), IN_AS(y, n, -2, 2),
+                  OUT_AS(y, m * n));
+        }
+}
+
 static void test_linear_gelu_gradient(void **state) {
     (void)state;
     /* among them rows that end within a block's columns, and chunks with rows for some of its warps */
@@ -790,15 +816,20 @@ static void test_large_counts(void **state) {
 }
 
 const struct CMUnitTest kernel_cases[] = {
-    KERNEL_CASE(test_unary),         KERNEL_CASE(test_binary),      KERNEL_CASE(test_where),
-    KERNEL_CASE(test_along),         KERNEL_CASE(test_copy),        KERNEL_CASE(test_cast),
-    KERNEL_CASE(test_reduce),        KERNEL_CASE(test_matmul),      KERNEL_CASE(test_matmul_large),
-    KERNEL_CASE(test_scatter_long),  KERNEL_CASE(test_matmul_fine), KERNEL_CASE(test_embedding),
-    KERNEL_CASE(test_softmax),       KERNEL_CASE(test_norm),        KERNEL_CASE(test_linear_gelu_gradient),
-    KERNEL_CASE(test_cross_entropy), KERNEL_CASE(test_attention),   KERNEL_CASE(test_attention_half),
-    KERNEL_CASE(test_dropout),       KERNEL_CASE(test_optimizer),   KERNEL_CASE(test_loss_scale),
-    KERNEL_CASE(test_batch_norm),    KERNEL_CASE(test_rope),        KERNEL_CASE(test_large_counts),
-    KERNEL_CASE(test_conv),          KERNEL_CASE(test_pool),        KERNEL_CASE(test_embedding_more),
-    KERNEL_CASE(test_length),        KERNEL_CASE(test_sort),
+    KERNEL_CASE(test_unary),          KERNEL_CASE(test_binary),
+    KERNEL_CASE(test_where),          KERNEL_CASE(test_along),
+    KERNEL_CASE(test_copy),           KERNEL_CASE(test_cast),
+    KERNEL_CASE(test_reduce),         KERNEL_CASE(test_matmul),
+    KERNEL_CASE(test_matmul_large),   KERNEL_CASE(test_scaled_matmul),
+    KERNEL_CASE(test_scatter_long),   KERNEL_CASE(test_matmul_fine),
+    KERNEL_CASE(test_embedding),      KERNEL_CASE(test_softmax),
+    KERNEL_CASE(test_norm),           KERNEL_CASE(test_linear_gelu_gradient),
+    KERNEL_CASE(test_cross_entropy),  KERNEL_CASE(test_attention),
+    KERNEL_CASE(test_attention_half), KERNEL_CASE(test_dropout),
+    KERNEL_CASE(test_optimizer),      KERNEL_CASE(test_loss_scale),
+    KERNEL_CASE(test_batch_norm),     KERNEL_CASE(test_rope),
+    KERNEL_CASE(test_large_counts),   KERNEL_CASE(test_conv),
+    KERNEL_CASE(test_pool),           KERNEL_CASE(test_embedding_more),
+    KERNEL_CASE(test_length),         KERNEL_CASE(test_sort),
 };
 const size_t kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;

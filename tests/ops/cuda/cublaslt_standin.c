@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ops/cuda/driver.h"
+#include "bench/half.h"
 #include "ops/cuda/libraries.h"
 #include "tests/ops/cuda/cublaslt_standin.h"
 
@@ -31,6 +32,8 @@ typedef struct operation {
     int32_t transposes[2], epilogue; /* of a and b */
     float *bias, *kept;
     int64_t kept_ld;
+    const float *scales[2]; /* of a and b */
+    int32_t modes[2];
 } operation;
 
 typedef struct layout {
@@ -77,12 +80,20 @@ static cublasStatus_t lt_MatmulDescSetAttribute(cublasLtMatmulDesc_t described,
         cublasLtMatmulDescAttributes_t attribute;
         void *field;
         size_t size;
-    } fields[] = {{CUBLASLT_MATMUL_DESC_TRANSA, &o->transposes[0], sizeof o->transposes[0]},
-                  {CUBLASLT_MATMUL_DESC_TRANSB, &o->transposes[1], sizeof o->transposes[1]},
-                  {CUBLASLT_MATMUL_DESC_EPILOGUE, &o->epilogue, sizeof o->epilogue},
-                  {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->bias, sizeof o->bias},
-                  {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &o->kept, sizeof o->kept},
-                  {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &o->kept_ld, sizeof o->kept_ld}};
+    } fields[] = {
+        {CUBLASLT_MATMUL_DESC_TRANSA, &o->transposes[0], sizeof o->transposes[0]},
+        {CUBLASLT_MATMUL_DESC_TRANSB, &o->transposes[1], sizeof o->transposes[1]},
+        {CUBLASLT_MATMUL_DESC_EPILOGUE, &o->epilogue, sizeof o->epilogue},
+        {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->bias, sizeof o->bias},
+        {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &o->kept, sizeof o->kept},
+        {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &o->kept_ld, sizeof o->kept_ld},
+        {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &o->scales[0], sizeof o->scales[0]},
+        {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &o->scales[1], sizeof o->scales[1]},
+#if CUBLAS_VERSION >= 120900
+        {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &o->modes[0], sizeof o->modes[0]},
+        {CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &o->modes[1], sizeof o->modes[1]},
+#endif
+    };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].attribute == attribute) {
             assert_int_equal(size, fields[i].size);
@@ -93,9 +104,13 @@ static cublasStatus_t lt_MatmulDescSetAttribute(cublasLtMatmulDesc_t described,
     return CUBLAS_STATUS_INVALID_VALUE;
 }
 
+static bool is_f8(cudaDataType type) {
+    return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
 static cublasStatus_t lt_MatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows,
                                             uint64_t columns, int64_t ld) {
-    assert_true(type == CUDA_R_32F || type == CUDA_R_16BF);
+    assert_true(type == CUDA_R_32F || type == CUDA_R_16BF || is_f8(type));
     layout *made = calloc(1, sizeof *made);
     assert_non_null(made);
     *made = (layout){type, rows, columns, ld};
@@ -220,6 +235,10 @@ static double element_of(const void *x, const layout *l, bool transposed, uint64
     const uint64_t i = transposed ? column : row, j = transposed ? row : column,
                    offset = i + j * (uint64_t)l->ld;
     assert_true(i < l->rows && j < l->columns);
+    if (is_f8(l->type)) {
+        const uint8_t code = ((const uint8_t *)x)[offset];
+        return l->type == CUDA_R_8F_E4M3 ? (double)f8_to_float(code, 3, 7) : (double)f8_to_float(code, 2, 15);
+    }
     return l->type == CUDA_R_32F ? (double)((const float *)x)[offset]
                                  : (double)cublaslt_of_bf16(((const uint16_t *)x)[offset]);
 }
@@ -230,6 +249,25 @@ static void put(void *x, const layout *l, uint64_t row, uint64_t column, float v
         ((float *)x)[offset] = value;
     else
         ((uint16_t *)x)[offset] = cublaslt_to_bf16(value);
+}
+
+/* What its documentation asks of 8-bit floats. */
+static void check_f8(const operation *o, const layout *a, const layout *b, const layout *d) {
+    const uint64_t d_bytes = d->type == CUDA_R_32F ? 4 : 2;
+    assert_true(is_f8(b->type) && !(a->type == CUDA_R_8F_E5M2 && b->type == CUDA_R_8F_E5M2));
+    assert_int_equal(o->transposes[0], CUBLAS_OP_T);
+    assert_int_equal(o->transposes[1], CUBLAS_OP_N);
+    assert_int_equal(a->rows % 16, 0);
+    assert_int_equal(a->ld % 16, 0);
+    assert_int_equal(b->ld % 16, 0);
+    assert_int_equal((uint64_t)d->ld * d_bytes % 16, 0);
+    assert_true(o->scales[0] && o->scales[1]);
+    assert_int_equal(o->modes[0], o->modes[1]);
+}
+
+static double scale_of(const operation *o, uint64_t i, uint64_t j) {
+    if (!o->scales[0]) return 1;
+    return (double)o->scales[0][o->modes[0] ? i : 0] * (double)o->scales[1][o->modes[1] ? j : 0];
 }
 
 static cublasStatus_t lt_Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t described, const void *alpha,
@@ -254,7 +292,10 @@ static cublasStatus_t lt_Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t de
     assert_true(biased || keeps || is_gelu || is_relu || e == CUBLASLT_EPILOGUE_DEFAULT ||
                 e == CUBLASLT_EPILOGUE_BGRADA || e == CUBLASLT_EPILOGUE_BGRADB);
     assert_int_equal((uintptr_t)stream, CUBLASLT_STANDIN_STREAM);
-    assert_int_equal(la->type, lb->type);
+    if (is_f8(la->type))
+        check_f8(o, la, lb, ld);
+    else
+        assert_int_equal(la->type, lb->type);
     assert_int_equal(tb ? lb->columns : lb->rows, k);
     assert_true(lc->rows == m && lc->columns == n && ld->rows == m && ld->columns == n);
     cublaslt_standin.products++;
@@ -262,10 +303,10 @@ static cublasStatus_t lt_Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t de
         for (uint64_t j = 0; j < n; j++) {
             double sum = 0;
             for (uint64_t l = 0; l < k; l++) sum += element_of(a, la, ta, i, l) * element_of(b, lb, tb, l, j);
-            sum *= (double)*(const float *)alpha;
+            sum *= (double)*(const float *)alpha * scale_of(o, i, j);
             if (*(const float *)beta != 0)
                 sum += (double)*(const float *)beta * element_of(c, lc, false, i, j);
-            if (biased) sum += (double)o->bias[i];
+            if (biased) sum += is_f8(la->type) ? element_of(o->bias, ld, false, i, 0) : (double)o->bias[i];
             if (keeps) o->kept[i + j * (uint64_t)o->kept_ld] = (float)sum;
             put(d, ld, i, j, is_gelu ? gelu((float)sum) : is_relu && sum < 0 ? 0 : (float)sum);
         }
