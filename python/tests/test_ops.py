@@ -477,7 +477,7 @@ def test_every_op_of_the_table_is_there() -> None:
     elsewhere = {
         "dropout", "residual_dropout", "fill", "batch_norm", "index_add", "adamw", "momentum", "ema", "loss_scale",
         "check_finite", "conv2d_backward_weight", "max_pool2d_backward", "avg_pool2d_backward", "batch_norm_stats",
-        "batch_norm_sums",
+        "batch_norm_sums", "scaled_matmul",
     }  # fmt: skip
     assert set(rota.op_names()) - named - elsewhere == set()
     for name in set(rota.op_names()) - {"momentum", "linear_gelu", "linear_relu"}:
