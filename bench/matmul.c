@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "bench/commands.h"
 #include "bench/half.h"
+#include "bench/matmul_reference.h"
 #include "bench/matmul_shapes.h"
 #include "bench/options.h"
 #include "bench/pictures.h"
@@ -47,29 +48,12 @@ typedef struct check {
 typedef struct products {
     matmul_shape shape;
     uint64_t sets, count;
-    rota_buffer *a[SETS_MAX], *b[SETS_MAX], *c[SETS_MAX];
+    rota_buffer *a[SETS_MAX], *b[SETS_MAX], *c[SETS_MAX], *scale; /* of 8-bit floats: 1 */
     rota_graph *graph;
     rota_plan *plan;
     double record_ms;
     rota_node first; /* of the graph's nodes */
 } products;
-
-/* x <- 1664525 x + 1013904223 mod 2^32; the value is 2 x / 2^32 - 1, rounded to the dtype. */
-static void fill_operand(void *data, rota_dtype dtype, uint64_t count, uint32_t seed) {
-    uint32_t x = seed;
-    for (uint64_t i = 0; i < count; i++) {
-        x = x * 1664525u + 1013904223u;
-        element_set(data, dtype, i, (float)(2.0 * x / 4294967296.0 - 1));
-    }
-}
-
-/* Operands of set s: the check's seeds for set 0, others after them. */
-static uint32_t seed_a(uint64_t set) {
-    return 0x1234abcdu + (uint32_t)set * 0x9e3779b9u;
-}
-static uint32_t seed_b(uint64_t set) {
-    return 0x5678ef90u + (uint32_t)set * 0x9e3779b9u;
-}
 
 static void products_free(products *p) {
     rota_plan_release(p->plan);
@@ -79,7 +63,13 @@ static void products_free(products *p) {
         rota_buffer_release(p->b[s]);
         rota_buffer_release(p->c[s]);
     }
+    rota_buffer_release(p->scale);
     *p = (products){0};
+}
+
+/* That of the results: the operands', but of 8-bit floats bf16. */
+static rota_dtype result_dtype(rota_dtype dtype) {
+    return rota_dtype_is_f8(dtype) ? ROTA_BF16 : dtype;
 }
 
 static rota_status tensor_of(const products *p, rota_buffer *buffer, rota_dtype dtype, matmul_extent e,
@@ -89,6 +79,14 @@ static rota_status tensor_of(const products *p, rota_buffer *buffer, rota_dtype 
     if (p->shape.batch > 1) return ROTA_OK;
     rota_tensor whole = *out;
     return rota_tensor_reshape(&whole, ROTA_SHAPE(e.rows, e.columns), out);
+}
+
+static rota_status record_one(const products *p, rota_tape *tape, rota_tensor a, rota_tensor b,
+                              rota_tensor c) {
+    rota_tensor scale;
+    if (!p->scale) return rota_op_matmul_into(tape, a, b, p->shape.transpose_a, p->shape.transpose_b, c);
+    ROTA_TRY(rota_tensor_of(p->scale, 0, ROTA_F32, ROTA_SHAPE(1), &scale));
+    return rota_op_scaled_matmul_into(tape, a, b, scale, scale, ROTA_TENSOR_NONE, c);
 }
 
 static rota_status record(products *p, rota_dtype dtype) {
@@ -101,9 +99,9 @@ static rota_status record(products *p, rota_dtype dtype) {
         rota_tensor a, b, c;
         status = tensor_of(p, p->a[s], dtype, matmul_extent_a(&p->shape), &a);
         if (status == ROTA_OK) status = tensor_of(p, p->b[s], dtype, matmul_extent_b(&p->shape), &b);
-        if (status == ROTA_OK) status = tensor_of(p, p->c[s], dtype, matmul_extent_c(&p->shape), &c);
         if (status == ROTA_OK)
-            status = rota_op_matmul_into(tape, a, b, p->shape.transpose_a, p->shape.transpose_b, c);
+            status = tensor_of(p, p->c[s], result_dtype(dtype), matmul_extent_c(&p->shape), &c);
+        if (status == ROTA_OK) status = record_one(p, tape, a, b, c);
         if (status == ROTA_OK && i == 0) status = rota_recorder_last_node(recorder, &p->first);
     }
     rota_tape_destroy(tape);
@@ -113,17 +111,19 @@ static rota_status record(products *p, rota_dtype dtype) {
 
 /* Makes and fills the operands; each result starts as NaN. */
 static rota_status make_operands(products *p, const opened_device *opened, rota_dtype dtype, FILE *copy) {
-    const uint64_t bytes = rota_dtype_bytes(dtype);
+    const uint64_t most = rota_dtype_bytes(result_dtype(dtype));
     const uint64_t of_a = matmul_extent_count(&p->shape, matmul_extent_a(&p->shape));
     const uint64_t of_b = matmul_extent_count(&p->shape, matmul_extent_b(&p->shape));
     const uint64_t of_c = matmul_extent_count(&p->shape, matmul_extent_c(&p->shape));
     uint64_t largest = of_a > of_b ? of_a : of_b;
     if (of_c > largest) largest = of_c;
-    void *data = malloc(largest * bytes);
+    void *data = malloc(largest * most);
     if (!data)
-        return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for an operand of %" PRIu64 " bytes",
-                         largest * bytes);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for an operand of %" PRIu64 " bytes", largest * most);
     rota_status status = ROTA_OK;
+    if (rota_dtype_is_f8(dtype)) status = rota_buffer_create_in(opened->runtime, "scale", 4, &p->scale);
+    if (p->scale && status == ROTA_OK)
+        status = rota_buffer_write(p->scale, opened->device, 0, &(float){1}, 4, NULL);
     for (uint64_t s = 0; s < p->sets && status == ROTA_OK; s++) {
         const struct {
             const char *name;
@@ -131,15 +131,17 @@ static rota_status make_operands(products *p, const opened_device *opened, rota_
             rota_buffer **buffer;
         } operands[] = {{"a", of_a, &p->a[s]}, {"b", of_b, &p->b[s]}, {"c", of_c, &p->c[s]}};
         for (int o = 0; o < 3 && status == ROTA_OK; o++) {
+            const rota_dtype own = o < 2 ? dtype : result_dtype(dtype);
+            const uint64_t bytes = rota_dtype_bytes(own);
             if (o < 2)
-                fill_operand(data, dtype, operands[o].count, o ? seed_b(s) : seed_a(s));
+                matmul_fill(data, own, operands[o].count, o ? matmul_seed_b(s) : matmul_seed_a(s));
             else
-                for (uint64_t i = 0; i < operands[o].count; i++) element_set(data, dtype, i, NAN);
+                for (uint64_t i = 0; i < operands[o].count; i++) element_set(data, own, i, NAN);
             if (copy && o < 2 && fwrite(data, bytes, operands[o].count, copy) != operands[o].count)
                 status = rota_fail(ROTA_SYSTEM, "the operands for the comparison can't be written");
             if (status == ROTA_OK)
-                status = rota_buffer_create_in(opened->runtime, operands[o].name, operands[o].count * bytes,
-                                               operands[o].buffer);
+                status = rota_buffer_create_in(opened->runtime, operands[o].name,
+                                               (operands[o].count * bytes + 3) / 4 * 4, operands[o].buffer);
             if (status == ROTA_OK)
                 status = rota_buffer_write(*operands[o].buffer, opened->device, 0, data,
                                            operands[o].count * bytes, NULL);
@@ -169,15 +171,15 @@ static rota_status check_memory(const rota_device_info *info, const matmul_shape
 
 static rota_status products_create(products *p, const opened_device *opened, rota_dtype dtype,
                                    const matmul_shape *of, uint64_t count, FILE *copy) {
+    const uint64_t most = rota_dtype_bytes(result_dtype(dtype));
     const uint64_t set_bytes = rota_dtype_bytes(dtype) * (matmul_extent_count(of, matmul_extent_a(of)) +
-                                                          matmul_extent_count(of, matmul_extent_b(of)) +
-                                                          matmul_extent_count(of, matmul_extent_c(of)));
+                                                          matmul_extent_count(of, matmul_extent_b(of))) +
+                               most * matmul_extent_count(of, matmul_extent_c(of));
     uint64_t sets = ROTATION_BYTES / set_bytes + 1;
     if (sets > SETS_MAX) sets = SETS_MAX;
     if (sets > count) sets = count;
     *p = (products){.shape = *of, .sets = sets, .count = count};
-    ROTA_TRY(
-        check_memory(rota_device_get_info(opened->device), of, sets * set_bytes, rota_dtype_bytes(dtype)));
+    ROTA_TRY(check_memory(rota_device_get_info(opened->device), of, sets * set_bytes, most));
     ROTA_TRY(make_operands(p, opened, dtype, copy));
     uint64_t begin = rota_clock_ns();
     ROTA_TRY(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "matmul"), &p->graph));
@@ -200,22 +202,6 @@ static rota_status replay(const products *p, double *out_ms, double *out_submit_
     return ROTA_OK;
 }
 
-/* Row `row` of a batch's product, in f64, of the rounded operands. */
-static void reference_row(const matmul_shape *of, rota_dtype dtype, const void *a, const void *b,
-                          uint64_t batch, uint64_t row, double *sums) {
-    const matmul_extent of_a = matmul_extent_a(of), of_b = matmul_extent_b(of);
-    const uint64_t from_a = batch * of_a.rows * of_a.stride, from_b = batch * of_b.rows * of_b.stride;
-    memset(sums, 0, of->n * sizeof *sums);
-    for (uint64_t i = 0; i < of->k; i++) {
-        const uint64_t offset = of->transpose_a ? i * of_a.stride + row : row * of_a.stride + i;
-        const double left = element_get(a, dtype, from_a + offset);
-        const uint64_t along = of->transpose_b ? of_b.stride : 1,
-                       start = of->transpose_b ? i : i * of_b.stride;
-        for (uint64_t j = 0; j < of->n; j++)
-            sums[j] += left * element_get(b, dtype, from_b + start + j * along);
-    }
-}
-
 static void compare_row(const double *sums, const void *row, rota_dtype dtype, uint64_t count, double atol,
                         double rtol, check *result) {
     for (uint64_t j = 0; j < count; j++) {
@@ -233,7 +219,8 @@ static void compare_row(const double *sums, const void *row, rota_dtype dtype, u
 static rota_status check_set(const products *p, rota_dtype dtype, uint64_t s, uint64_t rows, double atol,
                              double rtol, check *result) {
     const matmul_shape *of = &p->shape;
-    const uint64_t bytes = rota_dtype_bytes(dtype), all = of->batch * of->m, n = of->n;
+    const rota_dtype of_c = result_dtype(dtype);
+    const uint64_t bytes = rota_dtype_bytes(of_c), all = of->batch * of->m, n = of->n;
     const uint64_t of_a = matmul_extent_count(of, matmul_extent_a(of));
     const uint64_t of_b = matmul_extent_count(of, matmul_extent_b(of));
     rota_status status = ROTA_OK;
@@ -243,15 +230,15 @@ static rota_status check_set(const products *p, rota_dtype dtype, uint64_t s, ui
         status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the reference of a product");
         goto done;
     }
-    fill_operand(a, dtype, of_a, seed_a(s));
-    fill_operand(b, dtype, of_b, seed_b(s));
+    matmul_fill(a, dtype, of_a, matmul_seed_a(s));
+    matmul_fill(b, dtype, of_b, matmul_seed_b(s));
     if (rows > all) rows = all;
     for (uint64_t r = 0; r < rows; r++) {
         const uint64_t row = rows == 1 ? 0 : r * (all - 1) / (rows - 1);
         status = rota_buffer_read(p->c[s], row * (n + of->pad) * bytes, c, n * bytes);
         if (status != ROTA_OK) goto done;
-        reference_row(of, dtype, a, b, row / of->m, row % of->m, sums);
-        compare_row(sums, c, dtype, n, atol, rtol, result);
+        matmul_reference_row(of, dtype, a, b, row / of->m, row % of->m, sums);
+        compare_row(sums, c, of_c, n, atol, rtol, result);
     }
 done:
     free(a);
@@ -531,8 +518,23 @@ static const char *draw_shapes(settings *s, uint64_t count, uint64_t seed, const
     return text;
 }
 
+static const rota_dtype dtypes[] = {ROTA_F32, ROTA_F16, ROTA_BF16, ROTA_F8_E4M3FN, ROTA_F8_E5M2};
+
+/* Operands of 8-bit floats lie along the sums. False, with a sentence: some come in batches, or have gaps. */
+static bool lay_along_sums(const option_table *table, settings *s) {
+    for (uint32_t i = 0; i <= s->shape_count && rota_dtype_is_f8(s->dtype); i++) {
+        matmul_shape *of = i < s->shape_count ? &s->shapes[i] : &s->check_shape;
+        if (of->batch > 1 || of->pad) {
+            options_bad(table, "--dtype %s: one product at a time, without PAD", rota_dtype_name(s->dtype));
+            return false;
+        }
+        of->transpose_a = false;
+        of->transpose_b = true;
+    }
+    return true;
+}
+
 int bench_matmul(int argc, char **argv) {
-    static const rota_dtype dtypes[] = {ROTA_F32, ROTA_F16, ROTA_BF16};
     settings s = {.iters = 40, .warmup = 8, .repeat = 3, .atol = 2e-2, .rtol = 1e-2};
     const char *shapes = "1024x1024x1024", *check_text = "384x384x384", *id = NULL, *out = NULL;
     int dtype = 0, compare = -1;
@@ -548,7 +550,9 @@ int bench_matmul(int argc, char **argv) {
         {"--random", OPTION_COUNT, &random, "N", 1, MATMUL_SHAPES_MAX, false,
          "as many products in their place, of sizes from 64 to 16384 that are drawn"},
         {"--seed", OPTION_COUNT, &seed, "N", 0, 9007199254740992.0, false, "of the drawn ones"},
-        {"--dtype", OPTION_CHOICE, &dtype, "f32|f16|bf16", 0, 0, false, "of the operands; sums are f32"},
+        {"--dtype", OPTION_CHOICE, &dtype, "f32|f16|bf16|f8_e4m3fn|f8_e5m2", 0, 0, false,
+         "of the operands; sums are f32. Of 8 bits with scales of 1 to bf16, both operands lying along the "
+         "sum"},
         {"--iters", OPTION_COUNT, &s.iters, "N", 1, 100000, false, "replays that are timed together"},
         {"--warmup", OPTION_COUNT, &s.warmup, "N", 0, 100000, false, "replays before those"},
         {"--repeat", OPTION_COUNT, &s.repeat, "N", 1, 100000, false,
@@ -588,5 +592,5 @@ int bench_matmul(int argc, char **argv) {
     shapes = draw_shapes(&s, random, seed, shapes, drawn);
     s.dtype = dtypes[dtype];
     s.compare = compare == 0;
-    return run(&s, id, shapes, out);
+    return lay_along_sums(&table, &s) ? run(&s, id, shapes, out) : EXIT_BAD_ARGUMENT;
 }

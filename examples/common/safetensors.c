@@ -6,72 +6,38 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "bench/half.h"
 
 static const struct {
     const char *name;
     rota_dtype dtype;
-} dtypes[] = {{"F32", ROTA_F32}, {"F16", ROTA_F16}, {"BF16", ROTA_BF16}};
+} dtypes[] = {{"F32", ROTA_F32},
+              {"F16", ROTA_F16},
+              {"BF16", ROTA_BF16},
+              {"F8_E4M3", ROTA_F8_E4M3FN},
+              {"F8_E5M2", ROTA_F8_E5M2}};
 
-/* ---- Half precision ---- */
+/* ---- Elements ---- */
 
-static float f16_to_f32(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 0x3ff,
-             bits;
-    float value;
-    if (exponent == 0) { /* a multiple of 2^-24 */
-        value = (float)fraction * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    bits = sign | (exponent == 31 ? 0xffu : exponent + 112) << 23 | fraction << 13;
-    memcpy(&value, &bits, 4);
-    return value;
-}
-
-static uint16_t f32_to_f16(float value) {
-    uint32_t bits, sign;
-    memcpy(&bits, &value, 4);
-    sign = bits >> 16 & 0x8000;
-    bits &= 0x7fffffff;
-    if (bits > 0x7f800000) return (uint16_t)(sign | 0x7e00);  /* NaN */
-    if (bits >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* rounds to 65536 or more */
-    if (bits < 0x38800000) { /* below 2^-14: adding 0.5 rounds to multiples of 2^-24 */
-        float small;
-        memcpy(&small, &bits, 4);
-        small += 0.5f;
-        memcpy(&bits, &small, 4);
-        return (uint16_t)(sign | (bits - 0x3f000000));
-    }
-    bits += 0xfff + (bits >> 13 & 1);
-    return (uint16_t)(sign | ((bits >> 13) - (112u << 10)));
-}
-
-static uint16_t f32_to_bf16(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
+/* Their bytes are at any address. */
 void safetensors_to_f32(const safetensors_tensor *tensor, uint64_t count, float *out) {
-    if (tensor->dtype == ROTA_F32) memcpy(out, tensor->data, count * 4);
-    for (uint64_t i = 0; i < count && tensor->dtype != ROTA_F32; i++) {
-        uint16_t half = (uint16_t)(tensor->data[2 * i] | tensor->data[2 * i + 1] << 8);
-        uint32_t bits = (uint32_t)half << 16;
-        if (tensor->dtype == ROTA_F16)
-            out[i] = f16_to_f32(half);
-        else
-            memcpy(&out[i], &bits, 4);
+    const size_t bytes = rota_dtype_bytes(tensor->dtype);
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t element = 0;
+        memcpy(&element, tensor->data + i * bytes, bytes);
+        out[i] = element_get(&element, tensor->dtype, 0);
     }
 }
 
 size_t safetensors_from_f32(float *values, uint64_t count, rota_dtype dtype) {
-    if (dtype == ROTA_F32) return count * 4;
+    const size_t bytes = rota_dtype_bytes(dtype);
     unsigned char *out = (unsigned char *)values; /* never ahead of what is read */
     for (uint64_t i = 0; i < count; i++) {
-        uint16_t half = dtype == ROTA_F16 ? f32_to_f16(values[i]) : f32_to_bf16(values[i]);
-        memcpy(out + 2 * i, &half, 2);
+        uint32_t element;
+        element_set(&element, dtype, 0, values[i]);
+        memcpy(out + i * bytes, &element, bytes);
     }
-    return count * 2;
+    return count * bytes;
 }
 
 /* ---- Reading ---- */

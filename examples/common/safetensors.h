@@ -18,7 +18,7 @@ typedef struct safetensors_tensor {
     const char *name;
     bool
         known; /* dtype, rank, shape and data below hold; else its description makes no sense or is cut off */
-    rota_dtype dtype; /* ROTA_F32, ROTA_F16, ROTA_BF16 */
+    rota_dtype dtype; /* ROTA_F32, ROTA_F16, ROTA_BF16, ROTA_F8_E4M3FN (F8_E4M3) or ROTA_F8_E5M2 */
     uint32_t rank;
     uint64_t shape[ROTA_RANK_MAX];
     uint64_t count;

@@ -73,6 +73,7 @@ static std::string name_of_format(const char *format, Py_ssize_t item_bytes, boo
     if (item_bytes == 4 && (code == 'i' || code == 'l')) return "i32";
     if (item_bytes == 4 && (code == 'I' || code == 'L')) return "u32";
     *out_known = false;
+    if (item_bytes == 1 && code == 'B') return "uint8";
     if (code == 'd') return "float64";
     if (code == 'l' || code == 'q') return "int64";
     return std::string("of format '") + (format ? format : "B") + "'";
@@ -201,9 +202,34 @@ static bool find_exchanged(nb::handle array, bool writable, Found *out) {
     return true;
 }
 
+/* numpy's arrays of ml_dtypes, and PyTorch's of 8 bits, have buffers or DLPack by their bits alone. */
+static bool find_bits(nb::handle array, bool writable, Found *out) {
+    static const struct {
+        const char *name, *bits, *dtype;
+    } NAMES[] = {{"float8_e4m3fn", "uint8", "f8_e4m3fn"},
+                 {"float8_e5m2", "uint8", "f8_e5m2"},
+                 {"bfloat16", "uint16", "bf16"}};
+    if (!nb::hasattr(array, "dtype") || !nb::hasattr(array, "view")) return false;
+    const nb::object own = array.attr("dtype"); /* of any type */
+    const std::string of = nb::cast<std::string>(nb::str(nb::handle(own))), torch = "torch.";
+    const bool is_torch = of.compare(0, torch.size(), torch) == 0;
+    for (const auto &known : NAMES) {
+        if (of != (is_torch ? torch : "") + known.name) continue;
+        const nb::object bits = is_torch ? nb::object(nb::module_::import_("torch").attr(known.bits))
+                                         : nb::object(nb::str(known.bits));
+        const nb::object view = array.attr("view")(bits);
+        if (!find_buffer(view, writable, out) && !find_exchanged(view, writable, out)) return false;
+        out->dtype = known.dtype;
+        out->known = true;
+        return true;
+    }
+    return false;
+}
+
 static Found find(nb::handle array, bool writable, const std::string &what, int ordinal = -1) {
     Found found;
-    if (ordinal < 0 && (find_buffer(array, writable, &found) || find_exchanged(array, writable, &found)))
+    if (ordinal < 0 && (find_buffer(array, writable, &found) || find_exchanged(array, writable, &found) ||
+                        find_bits(array, writable, &found)))
         return found;
     if (writable ? find_dlpack<nb::ndarray<>>(array, true, ordinal, &found, what)
                  : find_dlpack<nb::ndarray<nb::ro>>(array, false, ordinal, &found, what))
@@ -216,7 +242,8 @@ HostArray borrow(nb::handle array, const rota_tensor &like, bool writable, const
     Found found = find(array, writable, what);
     const std::vector<uint64_t> shape = extents(like);
     const char *const dtype = DTYPE_TEXTS[like.dtype];
-    if (found.dtype != dtype || found.shape != shape)
+    const bool is_bits = rota_dtype_is_f8(like.dtype) && found.dtype == "uint8";
+    if ((found.dtype != dtype && !is_bits) || found.shape != shape)
         fail(ROTA_INVALID_ARGUMENT, what + ": " + dtype + " " + shape_text(shape) +
                                         " is expected, the array is " + found.dtype + " " +
                                         shape_text(found.shape));

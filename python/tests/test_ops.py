@@ -1,5 +1,7 @@
 """Every op against numpy, and its gradient against finite differences."""
 
+import contextlib
+import importlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -414,6 +416,28 @@ def test_8_bit_floats(device: rota.Device, dtype: str, by_rows: bool) -> None:
     exact = x @ w.T
     assert np.abs(result["y"] - exact).max() < 2.2 * step * np.sqrt((x * x).sum(-1).max() * (w * w).sum(-1).max())
     np.testing.assert_allclose(result["half"], result["y"] + bias, rtol=2e-3, atol=2e-2)
+
+
+def test_arrays_of_8_bit_floats(device: rota.Device) -> None:
+    """Their bits as uint8, and numpy's arrays of ml_dtypes and PyTorch's, where those are there."""
+    codes = np.array([0x38, 0x40, 0xB8, 0x7E], np.uint8)
+    with rota.graph(device) as g:
+        g.output("y", rota.cast(g.input("x", (4,), "f8_e4m3fn"), "f32"))
+    plan = g.compile()
+    given: list[Any] = [codes]
+    with contextlib.suppress(ImportError):
+        given.append(codes.view(importlib.import_module("ml_dtypes").float8_e4m3fn))
+    with contextlib.suppress(ImportError):
+        torch = importlib.import_module("torch")
+        given.append(torch.from_numpy(codes).view(torch.float8_e4m3fn))
+    for array in given:
+        np.testing.assert_array_equal(plan(x=array).result()["y"], [1, 2, -1, 448])
+    for array in given[1:]:
+        assert device.tensor(array).dtype == "f8_e4m3fn"
+    with pytest.raises(rota.errors.InvalidArgument, match="f8_e4m3fn"):
+        plan(x=codes.astype(np.float32))
+    with pytest.raises(rota.errors.InvalidArgument, match="uint8"):
+        device.tensor(codes)
 
 
 @pytest.mark.parametrize("name", ["conv2d_backward_weight", "max_pool2d_backward", "avg_pool2d_backward"])
