@@ -29,17 +29,18 @@ typedef struct taken {
 
 typedef enum stage { COUNTS, NAMES, TAKES, DONE } stage;
 
-typedef struct peer {
+/* What there is with another rank. */
+typedef struct other {
     stage stage;
     uint32_t count_out, count_in, done_out, done_in;
     named *names_out, *names_in;
     taken *takes; /* count_in */
     rota_engine_request *sends[3], *receives;
-} peer;
+} other;
 
 struct rota_drain {
     rota_engine *engine;
-    peer *peers;   /* by rank */
+    other *others; /* by rank */
     uint64_t most; /* messages that another rank can name */
     bool is_told, has_failed;
     char why[128];
@@ -73,15 +74,15 @@ static void refuse(rota_drain *d, uint32_t from, const char *what, uint64_t foun
 }
 
 static bool name_all(rota_drain *d, const rota_drain_message *messages, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) d->peers[messages[i].to].count_out++;
+    for (uint32_t i = 0; i < count; i++) d->others[messages[i].to].count_out++;
     for (uint32_t i = 0; i < d->engine->size; i++) {
-        peer *p = &d->peers[i];
+        other *p = &d->others[i];
         if (p->count_out > NAMES_MOST) return false;
         if (p->count_out && !(p->names_out = calloc(p->count_out, sizeof *p->names_out))) return false;
         p->count_out = 0;
     }
     for (uint32_t i = 0; i < count; i++) {
-        peer *p = &d->peers[messages[i].to];
+        other *p = &d->others[messages[i].to];
         p->names_out[p->count_out++] = (named){messages[i].tag, (uint32_t)messages[i].size_bytes};
     }
     return true;
@@ -90,17 +91,17 @@ static bool name_all(rota_drain *d, const rota_drain_message *messages, uint32_t
 rota_drain *rota_drain_begin(rota_engine *engine, const rota_drain_message *messages, uint32_t count,
                              uint64_t most) {
     rota_drain *d = calloc(1, sizeof *d);
-    peer *peers = d ? calloc(engine->size, sizeof *peers) : NULL;
-    if (!peers) {
+    other *others = d ? calloc(engine->size, sizeof *others) : NULL;
+    if (!others) {
         free(d);
         return NULL;
     }
     d->engine = engine;
-    d->peers = peers;
+    d->others = others;
     d->most = most < NAMES_MOST ? most : NAMES_MOST;
     d->has_failed = !name_all(d, messages, count);
     for (uint32_t i = 0; i < engine->size && !d->has_failed; i++) {
-        peer *p = &peers[i];
+        other *p = &others[i];
         if (i == engine->rank) continue;
         receive(d, i, ROTA_MESSAGES_DRAIN, &p->count_in, sizeof p->count_in, sizeof p->count_in,
                 &p->receives);
@@ -113,7 +114,7 @@ rota_drain *rota_drain_begin(rota_engine *engine, const rota_drain_message *mess
 
 /* Whether all that it names can be messages of a rank's. */
 static bool are_messages(rota_drain *d, uint32_t from) {
-    const peer *p = &d->peers[from];
+    const other *p = &d->others[from];
     for (uint32_t i = 0; i < p->count_in && !d->has_failed; i++) {
         const named *one = &p->names_in[i];
         if (one->tag > d->engine->last_tag)
@@ -125,7 +126,7 @@ static bool are_messages(rota_drain *d, uint32_t from) {
 }
 
 static void take_all(rota_drain *d, uint32_t from) {
-    peer *p = &d->peers[from];
+    other *p = &d->others[from];
     if (p->count_in && !(p->takes = calloc(p->count_in, sizeof *p->takes))) d->has_failed = true;
     for (uint32_t i = 0; i < p->count_in && !d->has_failed; i++) {
         const named *one = &p->names_in[i];
@@ -137,14 +138,14 @@ static void take_all(rota_drain *d, uint32_t from) {
     receive(d, from, ROTA_MESSAGES_DRAIN, &p->done_in, sizeof p->done_in, sizeof p->done_in, &p->receives);
 }
 
-static void cancel_takes(rota_drain *d, peer *p) {
+static void cancel_takes(rota_drain *d, other *p) {
     for (uint32_t i = 0; i < p->count_in; i++)
         if (!is_over(d, &p->takes[i].request))
             (void)d->engine->vtable->cancel(d->engine, p->takes[i].request);
 }
 
 static void receive_names(rota_drain *d, uint32_t from) {
-    peer *p = &d->peers[from];
+    other *p = &d->others[from];
     const uint64_t bytes = (uint64_t)p->count_in * sizeof *p->names_in;
     if (p->count_in > d->most)
         refuse(d, from, "messages", p->count_in, d->most);
@@ -155,9 +156,9 @@ static void receive_names(rota_drain *d, uint32_t from) {
     if (!p->names_in) p->count_in = 0;
 }
 
-/* The peer's next word has come. */
+/* Its next word has come. */
 static void hear(rota_drain *d, uint32_t from) {
-    peer *p = &d->peers[from];
+    other *p = &d->others[from];
     if (p->stage == NAMES && !are_messages(d, from)) return;
     if (p->stage == COUNTS && p->count_in) {
         p->stage = NAMES;
@@ -171,17 +172,17 @@ static void hear(rota_drain *d, uint32_t from) {
     }
 }
 
-static bool is_peer_through(rota_drain *d, peer *p) {
+static bool is_through(rota_drain *d, other *p) {
     bool over = p->stage == DONE;
     for (uint32_t i = 0; i < 3; i++) over = is_over(d, &p->sends[i]) && over;
     for (uint32_t i = 0; i < p->count_in && p->takes; i++) over = is_over(d, &p->takes[i].request) && over;
     return over;
 }
 
-/* The peer's next word, whole; one that failed says nothing. */
+/* Whether its next word has, whole; one that failed says nothing. */
 static bool has_come(rota_drain *d, uint32_t from) {
     bool over = true;
-    rota_engine_request **request = &d->peers[from].receives;
+    rota_engine_request **request = &d->others[from].receives;
     if (*request && d->engine->vtable->test(d->engine, *request, &over) != ROTA_OK) {
         d->has_failed = true;
         (void)snprintf(d->why, sizeof d->why, "%s", rota_last_error());
@@ -193,11 +194,11 @@ static bool has_come(rota_drain *d, uint32_t from) {
 bool rota_drain_go_on(rota_drain *d, bool is_own_over) {
     bool are_through = true;
     for (uint32_t i = 0; i < d->engine->size && !d->has_failed; i++) {
-        peer *p = &d->peers[i];
+        other *p = &d->others[i];
         if (i == d->engine->rank) continue;
         if (is_own_over && !d->is_told) send(d, i, &p->done_out, sizeof p->done_out, &p->sends[2]);
         if (p->stage != DONE && has_come(d, i)) hear(d, i);
-        are_through = is_peer_through(d, p) && are_through;
+        are_through = is_through(d, p) && are_through;
     }
     d->is_told = d->is_told || is_own_over;
     return are_through && d->is_told && !d->has_failed;
@@ -208,21 +209,21 @@ const char *rota_drain_failure(const rota_drain *d) {
 }
 
 uint64_t rota_drain_bytes(const rota_drain *d) {
-    uint64_t bytes = sizeof *d + d->engine->size * sizeof *d->peers;
+    uint64_t bytes = sizeof *d + d->engine->size * sizeof *d->others;
     for (uint32_t i = 0; i < d->engine->size; i++)
-        for (uint32_t t = 0; t < d->peers[i].count_in && d->peers[i].takes; t++)
-            if (d->peers[i].takes[t].bytes) bytes += d->peers[i].names_in[t].size_bytes;
+        for (uint32_t t = 0; t < d->others[i].count_in && d->others[i].takes; t++)
+            if (d->others[i].takes[t].bytes) bytes += d->others[i].names_in[t].size_bytes;
     return bytes;
 }
 
 void rota_drain_free(rota_drain *d) {
     for (uint32_t i = 0; i < d->engine->size; i++) {
-        peer *p = &d->peers[i];
+        other *p = &d->others[i];
         for (uint32_t t = 0; t < p->count_in && p->takes; t++) free(p->takes[t].bytes);
         free(p->takes);
         free(p->names_in);
         free(p->names_out);
     }
-    free(d->peers);
+    free(d->others);
     free(d);
 }

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "exec/comm/drain.h"
 #include "exec/comm/messages_parts.h"
+#include "exec/comm/rank_list.h"
 
 enum {
     PATIENCE_NS = 20000000,  /* how long close waits for messages that go by themselves */
@@ -130,19 +131,14 @@ static void add_to_cause(rota_messages *m, const char *text) {
 }
 
 static void name_silent(rota_messages *m) {
-    char text[192];
-    size_t used = 0;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < m->base.size; i++) {
-        if (!m->end.hears[i]) continue;
-        if (count++ < 8)
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", used ? ", " : "", i);
-    }
-    if (count) {
-        add_to_cause(m,
-                     count > 1 ? "; nothing was heard then of ranks " : "; nothing was heard then of rank ");
-        add_to_cause(m, text);
-        if (count > 8) add_to_cause(m, " and more");
+    char text[96];
+    rota_rank_list silent = {.count = 0};
+    for (uint32_t i = 0; i < m->base.size; i++)
+        if (m->end.hears[i]) rota_rank_list_add(&silent, i);
+    if (silent.count) {
+        add_to_cause(m, silent.count > 1 ? "; nothing was heard then of ranks "
+                                         : "; nothing was heard then of rank ");
+        add_to_cause(m, rota_rank_list_end(&silent));
     }
     /* And what ended another one that did not give up itself, though what was under way here was no matter of that. */
     for (uint32_t i = 0; i < m->base.size; i++) {

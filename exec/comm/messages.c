@@ -11,15 +11,16 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/futex.h"
 #include "exec/comm/messages_parts.h"
+#include "exec/comm/rank_list.h"
 
 enum {
     CELL_BYTES = 256 * 1024,        /* below ROTA_ENGINE_MESSAGE_MOST */
     CELLS_BYTES = 16 * 1024 * 1024, /* of all ranks' */
     CELL_LEAST = 4096,
     LOOKS_PER_LISTEN = 16, /* of progress: others' ends come seldom */
-    STOPPED_NS =
-        100000000u /* who was not looked at for so long was stopped, and not at rest between two looks */
+    NAP_NS = 20000
 };
 
 static rota_messages *messages_of(rota_transport *transport) {
@@ -207,19 +208,15 @@ static rota_status begin_agreed(rota_messages *m, bool *out_over) {
 
 /* Who keeps this one waiting, where nothing moved for too long. */
 static void give_up(rota_messages *m) {
-    char cause[ROTA_MESSAGES_CAUSE], what[192], who[128] = "";
-    size_t used = 0;
-    uint32_t missing = 0;
-    for (uint32_t i = 0; i < m->base.size; i++) {
-        if (!m->ins[i] && !m->outs[i]) continue;
-        if (missing++ < 8 && used < sizeof who)
-            used += (size_t)snprintf(who + used, sizeof who - used, "%s%u", used ? ", " : "", i);
-    }
+    char cause[ROTA_MESSAGES_CAUSE], what[192];
+    rota_rank_list who = {.count = 0};
+    for (uint32_t i = 0; i < m->base.size; i++)
+        if (m->ins[i] || m->outs[i]) rota_rank_list_add(&who, i);
     rota_announcement_describe(&m->announced[m->base.rank], what, sizeof what);
     (void)snprintf(
-        cause, sizeof cause, "communicator '%s': rank %u waited %.1f s at %s for rank%s %s%s, which %s",
-        m->base.name, m->base.rank, (double)m->base.timeout_ns * 1e-9, what, missing > 1 ? "s" : "", who,
-        missing > 8 ? " and more" : "",
+        cause, sizeof cause, "communicator '%s': rank %u waited %.1f s at %s for rank%s %s, which %s",
+        m->base.name, m->base.rank, (double)m->base.timeout_ns * 1e-9, what, who.count > 1 ? "s" : "",
+        rota_rank_list_end(&who),
         m->now.stage == ROTA_MESSAGES_AGREES ? "did not come to it" : "came to it and then stopped");
     rota_messages_give_up(m, cause);
 }
@@ -242,7 +239,7 @@ static void go_on(rota_messages *m, bool *out_over) {
 }
 
 /* What another one said goes before. */
-void rota_messages_expire(rota_messages *m) {
+static void expire(rota_messages *m) {
     if (m->end.is_over) return;
     const rota_messages_farewell *heard = rota_messages_listen(m);
     if (heard)
@@ -279,12 +276,10 @@ static rota_status progress(rota_transport *transport, bool *out_over, bool *out
     bool is_done = false, goes_on = false;
     *out_over = *out_moved = false;
     if (m->now.stage == ROTA_MESSAGES_CARRIED) return look_at_carried(m, out_over);
-    const uint64_t now = rota_clock_ns(), unseen_ns = now - m->now.looked_ns;
-    /* This process was stopped itself: others are given their time from now on. */
-    if (unseen_ns > m->base.timeout_ns / 4 && unseen_ns > STOPPED_NS) {
-        m->now.moved_ns = now;
-        if (unseen_ns > m->now.stood_ns) m->now.stood_ns = unseen_ns;
-    }
+    const uint64_t now = rota_clock_ns(),
+                   stood_ns = rota_transport_stood_ns(transport, m->now.looked_ns, now);
+    if (stood_ns) m->now.moved_ns = now;
+    if (stood_ns > m->now.stood_ns) m->now.stood_ns = stood_ns;
     m->now.looked_ns = now;
     if (m->now.stage == ROTA_MESSAGES_IDLE || m->end.is_over) return over(m, out_over);
     if (m->end.looks++ % LOOKS_PER_LISTEN == 0) (void)rota_messages_listen(m);
@@ -297,8 +292,7 @@ static rota_status progress(rota_transport *transport, bool *out_over, bool *out
     }
     /* Not of what was posted just now: it may be here, from a rank that is gone. */
     if (!goes_on) look_for_hindrance(m);
-    if (!is_done && !m->end.is_over && !*out_moved && now - m->now.moved_ns > m->base.timeout_ns)
-        rota_messages_expire(m);
+    if (!is_done && !m->end.is_over && !*out_moved && now - m->now.moved_ns > m->base.timeout_ns) expire(m);
     if (*out_moved) m->now.moved_ns = now;
     if (m->now.stage == ROTA_MESSAGES_CARRIED && !m->end.is_over) {
         *out_over = true; /* here: it is under way until it was carried */
@@ -410,6 +404,31 @@ rota_status rota_messages_open(rota_engine *engine, const char *name, uint64_t t
     }
     m->base.timeout_ns = timeout_ns;
     *out_transport = &m->base;
+    return ROTA_OK;
+}
+
+/* ---- Identity ---- */
+
+rota_status rota_transport_identify(rota_transport *transport, uint64_t deadline_ns) {
+    rota_messages *m = (rota_messages *)(void *)transport;
+    if (transport->id || transport->size == 1) return ROTA_OK;
+    uint64_t id = rota_messages_make_id();
+    const rota_collective opening = {.kind = ROTA_COLLECTIVE_BROADCAST,
+                                     .type = ROTA_COLLECTIVE_U32,
+                                     .count = sizeof id / sizeof(uint32_t),
+                                     .input = &id,
+                                     .output = &id,
+                                     .name = "opening"};
+    transport->vtable->post(transport, &opening);
+    for (bool is_over = false; !is_over;) {
+        bool has_moved;
+        ROTA_TRY(transport->vtable->progress(transport, &is_over, &has_moved));
+        if (!is_over && rota_clock_ns() > deadline_ns) expire(m);
+        if (!is_over && !has_moved) rota_nap_until(rota_deadline_after(NAP_NS));
+    }
+    m->collectives = 0; /* it is none of the application's */
+    m->group->id = id;
+    transport->id = rota_messages_id(m);
     return ROTA_OK;
 }
 

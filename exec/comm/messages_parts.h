@@ -142,8 +142,6 @@ static inline uint32_t rota_messages_tag(const rota_messages *m, rota_messages_c
     return m->number * ROTA_MESSAGES_CHANNELS + (uint32_t)channel;
 }
 
-/* messages.c. What is under way has had its time: ends it, and says for whom it waited. Again: nothing. */
-void rota_messages_expire(rota_messages *m);
 /* farewell.c. Ends it for good, unless it is; all others are told, once. */
 void rota_messages_end_with(rota_messages *m, const char *cause);
 /* The same, by a deadline: what is under way ends a little later, and names who said nothing until then. */

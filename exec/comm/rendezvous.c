@@ -29,6 +29,7 @@
 #include "base/futex.h"
 #include "base/hash.h"
 #include "exec/comm/meeting_file.h"
+#include "exec/comm/rank_list.h"
 #include "exec/comm/sockets.h"
 
 enum {
@@ -90,17 +91,12 @@ static uint64_t random_number(void) {
     return number;
 }
 
-/* "1, 2, 5 and 12 more" of those that are not connected. */
-static void list_missing(const gathering *g, uint32_t first, char *out_text, size_t capacity) {
-    uint32_t missing = 0;
-    size_t used = 0;
-    out_text[0] = 0;
-    for (uint32_t r = first; r < g->meeting->size; r++) {
-        if (r == g->meeting->rank || g->sockets[r] >= 0) continue;
-        if (missing++ < 8)
-            used += (size_t)snprintf(out_text + used, capacity - used, "%s%u", used ? ", " : "", r);
-    }
-    if (missing > 8) (void)snprintf(out_text + used, capacity - used, " and %u more", missing - 8);
+/* Those that are not connected. */
+static const char *list_missing(const gathering *g, uint32_t first, rota_rank_list *out_missing) {
+    *out_missing = (rota_rank_list){.count = 0};
+    for (uint32_t r = first; r < g->meeting->size; r++)
+        if (r != g->meeting->rank && g->sockets[r] < 0) rota_rank_list_add(out_missing, r);
+    return rota_rank_list_end(out_missing);
 }
 
 /* ---- Who comes ---- */
@@ -235,14 +231,13 @@ static bool have_all_come(gathering *g) {
 }
 
 static rota_status gather(gathering *g) {
-    char missing[160];
+    rota_rank_list missing;
     while (!have_all_come(g)) {
         if (rota_clock_ns() > g->deadline_ns) {
-            list_missing(g, 1, missing, sizeof missing);
             return rota_fail(
                 ROTA_TIMEOUT,
                 "communicator '%.63s': rank 0 waited %.1f s at %s for ranks that did not come: %s%s%s",
-                g->name, (double)g->timeout_ns * 1e-9, g->where, missing,
+                g->name, (double)g->timeout_ns * 1e-9, g->where, list_missing(g, 1, &missing),
                 g->accept_error ? "; it can't take more: " : "",
                 g->accept_error ? strerror(g->accept_error) : "");
         }
@@ -509,17 +504,17 @@ static rota_status connect_to(gathering *g, uint32_t r) {
 }
 
 static rota_status connect_between(gathering *g) {
-    char missing[160];
+    rota_rank_list missing;
     for (uint32_t r = 1; r < g->meeting->rank; r++) ROTA_TRY(connect_to(g, r));
     for (;;) {
         ROTA_TRY(look_at_rank_0(g));
-        list_missing(g, g->meeting->rank + 1, missing, sizeof missing);
-        if (!missing[0]) return ROTA_OK;
+        const char *text = list_missing(g, g->meeting->rank + 1, &missing);
+        if (!missing.count) return ROTA_OK;
         if (rota_clock_ns() > g->deadline_ns)
             return rota_fail(
                 ROTA_TIMEOUT,
                 "communicator '%.63s': rank %u waited for ranks that had come to %s and did not connect: %s",
-                g->name, g->meeting->rank, g->where, missing);
+                g->name, g->meeting->rank, g->where, text);
         ROTA_TRY(look_for_newcomers(g, take_between));
     }
 }

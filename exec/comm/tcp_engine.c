@@ -40,9 +40,9 @@ typedef struct header {
 
 /* A request, or a copy that nobody has wanted yet. */
 typedef struct message {
-    rota_link link; /* of the peer's lists, or alone */
+    rota_link link; /* of the connection's lists, or alone */
     header head;
-    uint32_t peer;
+    uint32_t rank; /* of the other end */
     bool is_send, is_over, is_misfit;
     uint64_t seen;     /* the engine's looks when it was last asked after */
     const void *bytes; /* sent */
@@ -53,7 +53,7 @@ typedef struct message {
     struct message *taker; /* of a copy that is not whole: who wants it */
 } message;
 
-typedef struct peer {
+typedef struct connection {
     int socket; /* -1: this rank, or gone */
     bool is_watched_to_write, cannot_write;
     rota_link sends, wanted, copies; /* oldest first */
@@ -63,13 +63,13 @@ typedef struct peer {
     message *into;                   /* once it has a header; NULL: nobody wants it any more */
     char why[160];                   /* it is gone */
     rota_socket_address address;
-} peer;
+} connection;
 
 typedef struct tcp_engine {
     rota_engine base;
     int events;
     uint64_t looks;
-    peer *peers;
+    connection *connections;
     uint8_t *nowhere; /* for what nobody wants any more */
 } tcp_engine;
 enum { NOWHERE_BYTES = 64 * 1024 };
@@ -101,7 +101,7 @@ static message *first_of(rota_link *list) {
 
 /* ---- A rank that is gone ---- */
 
-static void lose(tcp_engine *e, peer *p, const char *reason) {
+static void lose(tcp_engine *e, connection *p, const char *reason) {
     char where[ROTA_SOCKET_TEXT];
     if (p->socket < 0) return;
     rota_socket_describe(&p->address, where);
@@ -112,29 +112,29 @@ static void lose(tcp_engine *e, peer *p, const char *reason) {
 }
 
 static const char *gone(const rota_engine *engine, uint32_t rank) {
-    const peer *p = &((const tcp_engine *)(const void *)engine)->peers[rank];
+    const connection *p = &((const tcp_engine *)(const void *)engine)->connections[rank];
     return p->socket < 0 && rank != engine->rank ? p->why : NULL;
 }
 
 /* ---- Out ---- */
 
-static void watch(tcp_engine *e, peer *p, bool writes) {
+static void watch(tcp_engine *e, connection *p, bool writes) {
     if (p->is_watched_to_write == writes || p->socket < 0) return;
     p->is_watched_to_write = writes;
     struct epoll_event event = {.events = writes ? EPOLLIN | EPOLLOUT : EPOLLIN,
-                                .data.u32 = (uint32_t)(p - e->peers)};
+                                .data.u32 = (uint32_t)(p - e->connections)};
     (void)epoll_ctl(e->events, EPOLL_CTL_MOD, p->socket, &event);
 }
 
 /* All of it went, or was given up by who sent it and went on as a copy. */
-static void end_send(peer *p, message *m) {
+static void end_send(connection *p, message *m) {
     p->sent_bytes = 0;
     take_off(m);
     m->is_over = true;
     if (m->is_copy) free(m);
 }
 
-static void write_some(tcp_engine *e, peer *p) {
+static void write_some(tcp_engine *e, connection *p) {
     uint64_t turn = 0;
     for (message *m; (m = first_of(&p->sends)) && p->socket >= 0 && !p->cannot_write && turn < TURN_BYTES;) {
         const uint64_t of_head = p->sent_bytes < sizeof m->head ? p->sent_bytes : sizeof m->head;
@@ -166,7 +166,7 @@ static void deliver(message *wanted, const void *bytes, uint64_t size_bytes) {
 }
 
 /* Who gets what has a header now. */
-static void find_taker(tcp_engine *e, peer *p) {
+static void find_taker(tcp_engine *e, connection *p) {
     message *m = find(&p->wanted, p->head.tag);
     p->body_bytes = 0;
     if (m && rota_engine_fits(p->head.size_bytes, m->least_bytes, m->room_bytes)) {
@@ -189,7 +189,7 @@ static void find_taker(tcp_engine *e, peer *p) {
     m->taker = wanted;
 }
 
-static void end_receive(peer *p) {
+static void end_receive(connection *p) {
     message *m = p->into;
     p->into = NULL;
     p->head_bytes = 0;
@@ -205,7 +205,7 @@ static void end_receive(peer *p) {
     free(m);
 }
 
-static bool take_bytes(tcp_engine *e, peer *p, void *to, uint64_t most, uint64_t *used) {
+static bool take_bytes(tcp_engine *e, connection *p, void *to, uint64_t most, uint64_t *used) {
     const ssize_t got = recv(p->socket, to, most, MSG_DONTWAIT);
     if (got > 0) {
         *used += (uint64_t)got;
@@ -219,7 +219,7 @@ static bool take_bytes(tcp_engine *e, peer *p, void *to, uint64_t most, uint64_t
     return false;
 }
 
-static void read_some(tcp_engine *e, peer *p) {
+static void read_some(tcp_engine *e, connection *p) {
     for (uint64_t turn = 0; p->socket >= 0 && turn < TURN_BYTES;) {
         if (p->head_bytes < sizeof p->head) {
             if (!take_bytes(e, p, (uint8_t *)&p->head + p->head_bytes, sizeof p->head - p->head_bytes,
@@ -243,7 +243,7 @@ static void look(tcp_engine *e) {
     const int count = epoll_wait(e->events, events, EVENTS, 0);
     e->looks++;
     for (int i = 0; i < count; i++) {
-        peer *p = &e->peers[events[i].data.u32];
+        connection *p = &e->connections[events[i].data.u32];
         if (events[i].events & EPOLLOUT) write_some(e, p);
         if (events[i].events & ~(uint32_t)EPOLLOUT) read_some(e, p);
     }
@@ -251,11 +251,11 @@ static void look(tcp_engine *e) {
 
 /* ---- The contract ---- */
 
-static message *make(tcp_engine *e, uint32_t peer_rank, uint32_t tag, uint64_t size_bytes) {
+static message *make(tcp_engine *e, uint32_t rank, uint32_t tag, uint64_t size_bytes) {
     message *m = calloc(1, sizeof *m);
     if (!m) return NULL;
     rota_link_begin(&m->link);
-    m->peer = peer_rank;
+    m->rank = rank;
     m->head = (header){.size_bytes = size_bytes, .tag = tag};
     m->seen = e->looks;
     return m;
@@ -268,7 +268,7 @@ static rota_status fail_memory(void) {
 static rota_status send_message(rota_engine *base, uint32_t to, uint32_t tag, const void *bytes,
                                 uint64_t size_bytes, rota_engine_request **out_request) {
     tcp_engine *e = engine_of(base);
-    peer *p = &e->peers[to];
+    connection *p = &e->connections[to];
     message *m = make(e, to, tag, size_bytes);
     if (!m) return fail_memory();
     const bool is_first = rota_link_is_alone(&p->sends);
@@ -284,7 +284,7 @@ static rota_status receive_message(rota_engine *base, uint32_t from, uint32_t ta
                                    uint64_t least_bytes, uint64_t size_bytes,
                                    rota_engine_request **out_request) {
     tcp_engine *e = engine_of(base);
-    peer *p = &e->peers[from];
+    connection *p = &e->connections[from];
     message *m = make(e, from, tag, size_bytes);
     if (!m) return fail_memory();
     m->room = bytes;
@@ -314,12 +314,12 @@ static rota_status test(rota_engine *base, rota_engine_request *request, bool *o
     const message ended = *m;
     free(m);
     return ended.is_misfit
-               ? rota_engine_fail_misfit(ended.peer, ended.got_bytes, ended.least_bytes, ended.room_bytes)
+               ? rota_engine_fail_misfit(ended.rank, ended.got_bytes, ended.least_bytes, ended.room_bytes)
                : ROTA_OK;
 }
 
 /* It goes on as a copy, in its turn; without memory for one the connection ends, which the other end sees. */
-static void go_on_as_copy(tcp_engine *e, peer *p, message *m) {
+static void go_on_as_copy(tcp_engine *e, connection *p, message *m) {
     message *copy = malloc(sizeof *copy + m->head.size_bytes);
     if (!copy) {
         lose(e, p, "no host memory for a message that was given up");
@@ -336,7 +336,7 @@ static void go_on_as_copy(tcp_engine *e, peer *p, message *m) {
 static bool cancel(rota_engine *base, rota_engine_request *request) {
     tcp_engine *e = engine_of(base);
     message *m = request;
-    peer *p = &e->peers[m->peer];
+    connection *p = &e->connections[m->rank];
     if (m->is_over) return false;
     m->is_over = true;
     if (m->is_send) {
@@ -363,7 +363,7 @@ static bool cancel(rota_engine *base, rota_engine_request *request) {
 static void let_go(rota_engine *base, rota_engine_request *request) {
     tcp_engine *e = engine_of(base);
     message *m = request;
-    peer *p = &e->peers[m->peer];
+    connection *p = &e->connections[m->rank];
     if (m->is_over) return;
     m->is_over = true;
     if (p->socket >= 0)
@@ -384,7 +384,7 @@ static void free_list(rota_link *list) {
 
 /* Whether its system has all that this one's sent; what it sends is let go by, as else its coming would have this end
  * reset the connection, and what is not through yet lost. */
-static bool is_through(tcp_engine *e, peer *p) {
+static bool is_through(tcp_engine *e, connection *p) {
     int left = 0;
     if (p->socket < 0 || p->cannot_write) return true;
     for (uint32_t i = 0; i < EVENTS; i++) {
@@ -399,7 +399,7 @@ static bool is_through(tcp_engine *e, peer *p) {
 static void free_engine(tcp_engine *e) {
     if (e->events >= 0) (void)close(e->events);
     free(e->nowhere);
-    free(e->peers);
+    free(e->connections);
     free(e);
 }
 
@@ -409,14 +409,14 @@ static void close_engine(rota_engine *base) {
     for (;;) {
         bool are_through = true;
         for (uint32_t r = 0; r < base->size; r++) {
-            write_some(e, &e->peers[r]);
-            are_through = is_through(e, &e->peers[r]) && are_through;
+            write_some(e, &e->connections[r]);
+            are_through = is_through(e, &e->connections[r]) && are_through;
         }
         if (are_through || rota_clock_ns() > deadline_ns) break;
         rota_nap_until(rota_deadline_after(50000));
     }
     for (uint32_t r = 0; r < base->size; r++) {
-        peer *p = &e->peers[r];
+        connection *p = &e->connections[r];
         if (p->socket >= 0) (void)close(p->socket);
         free_list(&p->sends);
         free_list(&p->wanted);
@@ -433,7 +433,7 @@ static const rota_engine_vtable vtable = {send_message, receive_message, test, c
 /* Takes the sockets. */
 static rota_status watch_all(tcp_engine *e, const int *sockets) {
     for (uint32_t r = 0; r < e->base.size; r++) {
-        peer *p = &e->peers[r];
+        connection *p = &e->connections[r];
         p->socket = sockets[r];
         rota_link_begin(&p->sends);
         rota_link_begin(&p->wanted);
@@ -454,10 +454,10 @@ static rota_status make_engine(const rota_meeting *meeting, const char *name, tc
     int error = e ? 0 : ENOMEM;
     if (e) {
         e->base = (rota_engine){&vtable, "tcp", meeting->rank, meeting->size, UINT32_MAX, false, NULL, 0};
-        e->peers = calloc(meeting->size, sizeof *e->peers);
+        e->connections = calloc(meeting->size, sizeof *e->connections);
         e->nowhere = malloc(NOWHERE_BYTES);
         e->events = epoll_create1(EPOLL_CLOEXEC);
-        error = e->events < 0 ? errno : e->peers && e->nowhere ? 0 : ENOMEM;
+        error = e->events < 0 ? errno : e->connections && e->nowhere ? 0 : ENOMEM;
     }
     if (!error) {
         *out_engine = e;
@@ -482,10 +482,10 @@ rota_status rota_tcp_open(const rota_meeting *meeting, const char *name, uint64_
                          meeting->size);
     }
     for (uint32_t r = 0; r < meeting->size; r++) {
-        e->peers[r].socket = -1;
-        rota_link_begin(&e->peers[r].sends);
-        rota_link_begin(&e->peers[r].wanted);
-        rota_link_begin(&e->peers[r].copies);
+        e->connections[r].socket = -1;
+        rota_link_begin(&e->connections[r].sends);
+        rota_link_begin(&e->connections[r].wanted);
+        rota_link_begin(&e->connections[r].copies);
     }
     rota_status status = rota_rendezvous(meeting, name, timeout_ns, sockets);
     if (status == ROTA_OK) status = watch_all(e, sockets);

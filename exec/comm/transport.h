@@ -73,6 +73,14 @@ struct rota_transport {
         crossed; /* it has ended since ranks have another order of its collectives and that one's; 0: no */
 };
 
+/* For how long this process was stopped itself, as one is that looks at what is under way so seldom; 0: it was not, but
+ * at rest between two looks. What it did not see may have come, or may come soon: others are given their time anew. */
+static inline uint64_t rota_transport_stood_ns(const rota_transport *transport, uint64_t looked_ns,
+                                               uint64_t now_ns) {
+    const uint64_t unseen_ns = now_ns - looked_ns, least_ns = 100000000;
+    return unseen_ns > transport->timeout_ns / 4 && unseen_ns > least_ns ? unseen_ns : 0;
+}
+
 /* Gives the transport of a whole engine an identity that rank 0 makes, before anything is posted: all ranks call it,
  * and it waits for them, until the deadline, and a moment longer for who else gives up. NODE_FAILED. */
 rota_status rota_transport_identify(rota_transport *transport, uint64_t deadline_ns);

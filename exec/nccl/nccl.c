@@ -159,7 +159,7 @@ static rota_status begin_to_open(rota_nccl *n, const rota_nccl_id *id) {
     ROTA_TRY(check_cuda(n, n->cu->StreamCreateWithPriority(&n->stream, CU_STREAM_NON_BLOCKING, greatest),
                         "cuStreamCreateWithPriority"));
     ROTA_TRY(check_cuda(n, n->cu->EventCreate(&n->event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
-    const rota_peer own = {n->cu, n->device, n->context, n->stream, n->rank, n->size};
+    const rota_peers_rank own = {n->cu, n->device, n->context, n->stream, n->rank, n->size};
     ROTA_TRY(rota_peers_join(id, &own, n->others, n->other_count, &n->peers));
     const rota_nccl_result result =
         n->api->CommInitRankConfig(&n->comm, (int)n->size, *id, (int)n->rank, &config);

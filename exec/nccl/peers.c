@@ -19,7 +19,7 @@
 #define BLOCKS_MAX 264u        /* of a kernel of sums: what reads memory as fast as it goes */
 
 typedef struct member {
-    rota_peer own;
+    rota_peers_rank own;
     bool is_here;
     CUmodule module;
     CUfunction sums[ROTA_COLLECTIVE_TYPE_COUNT];
@@ -126,7 +126,7 @@ static void forget(rota_peers *p) {
     free(p);
 }
 
-rota_status rota_peers_join(const rota_nccl_id *id, const rota_peer *rank, const uint32_t *others,
+rota_status rota_peers_join(const rota_nccl_id *id, const rota_peers_rank *rank, const uint32_t *others,
                             uint32_t other_count, rota_peers **out_peers) {
     *out_peers = NULL;
     if (rank->size < 2 || rank->size > ROTA_CUDA_SUMS_MAX || other_count + 1 != rank->size) return ROTA_OK;

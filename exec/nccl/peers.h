@@ -21,17 +21,17 @@
 typedef struct rota_peers rota_peers;
 
 /* A rank, as the others need it. */
-typedef struct rota_peer {
+typedef struct rota_peers_rank {
     const rota_cuda_api *cu;
     CUdevice device;
     CUcontext context;
     CUstream stream;
     uint32_t rank, size;
-} rota_peer;
+} rota_peers_rank;
 
 /* Joins the ranks that have this id; the context is current. *out_peers NULL: some are not of this process, or they are
  * too many. What the rank gives is there until it leaves. */
-rota_status rota_peers_join(const rota_nccl_id *id, const rota_peer *rank, const uint32_t *others,
+rota_status rota_peers_join(const rota_nccl_id *id, const rota_peers_rank *rank, const uint32_t *others,
                             uint32_t other_count, rota_peers **out_peers);
 /* Nothing of this rank's is under way. The context is current. */
 void rota_peers_leave(rota_peers *peers, uint32_t rank);

@@ -22,8 +22,7 @@ enum {
     TEXT_WORDS = 64,
     TEXT_BYTES = 4 * TEXT_WORDS,
     ID_WORDS = ROTA_NCCL_ID_BYTES / 4,
-    SPINS_NS = 1000000, /* how long a collective is looked at without a nap: longer ones bear one */
-    STOPPED_NS = 100000000
+    SPINS_NS = 1000000 /* how long a collective is looked at without a nap: longer ones bear one */
 };
 static const uint64_t answer_ns = 5000000000u; /* what the thread may take beside what it waits for */
 
@@ -354,10 +353,9 @@ static bool is_done(rota_communicator *c, bool *out_moved) {
         fail(c);
         return false;
     }
-    const uint64_t now = rota_clock_ns(), unseen_ns = now - own->looked_ns;
+    const uint64_t now = rota_clock_ns();
+    if (rota_transport_stood_ns(transport, own->looked_ns, now)) own->since_ns = now;
     own->looked_ns = now;
-    /* This process was stopped itself, as in messages.c: what it did not see may have come to its end soon after. */
-    if (unseen_ns > c->timeout_ns / 4 && unseen_ns > STOPPED_NS) own->since_ns = now;
     const uint64_t passed_ns = now - own->since_ns;
     if (passed_ns > c->timeout_ns) {
         char what[96];

@@ -302,7 +302,7 @@ static void closed_in_the_middle(void **state) {
 
 /* A rank's device with the whole, of all parts, and another part beside it. */
 typedef struct peer {
-    rota_peer own;
+    rota_peers_rank own;
     CUdeviceptr whole, part, scratch;
     uint64_t scratch_bytes;
 } peer;
