@@ -21,6 +21,7 @@
 #include "tests/adversary/adversary.h"
 #include "tests/adversary/adversary_internal.h"
 #include "tests/kit/nap.h"
+#include "tests/kit/never_asks.h"
 #include "tests/kit/random.h"
 #include "tests/kit/runtime_support.h"
 #include "tests/kit/sequenced.h"
@@ -90,22 +91,6 @@ static uint32_t draw(world *w, uint32_t bound) {
 
 /* ---- The devices ---- */
 
-static void ignore(void *user, void *cookie, const void *owner, uint32_t which) {
-    (void)user, (void)cookie, (void)owner, (void)which;
-}
-static bool has_failed(void *user, void *cookie, const void *owner, uint32_t which) {
-    (void)user, (void)owner, (void)which;
-    return cookie && ra_load_acquire(&((rota_work *)cookie)->failed);
-}
-
-/* As a GPU, which does not ask node by node. */
-static void never_asks(rota_device *device) {
-    adversary_device *adversary = (adversary_device *)device->exec;
-    device->asks_poison = false;
-    adversary->host.must_skip = has_failed;
-    adversary->host.succeeded = ignore;
-}
-
 /* Whether threads that are to stay in the driver stay where they make memory for a read or a move, and not in submit:
  * there the sequencer may not be. */
 static bool stays_for_memory(const world *w) {
@@ -136,7 +121,7 @@ static void world_open(world *w, uint64_t seed, uint64_t limit) {
     for (uint32_t d = 0; d < DEVICES; d++) {
         if (d == 2) w->options.shares_memory = false;
         assert_ok(rota_device_open(w->runtime, ids[d], &w->devices[d]));
-        if (!asks && d < FAKES) never_asks(w->devices[d]);
+        if (!asks && d < FAKES) test_never_asks(w->devices[d], true);
     }
     for (uint32_t b = 0; b < BUFFERS; b++) {
         w->buffers[b] = test_words(w->devices[b % DEVICES], "b", ALL, b + 1);

@@ -10,6 +10,7 @@
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary_internal.h"
 #include "tests/kit/nap.h"
+#include "tests/kit/never_asks.h"
 #include "tests/kit/sequenced.h"
 #include "tests/sched/runtime/across_kit.h"
 
@@ -38,21 +39,6 @@ typedef struct stage {
     rota_buffer *buffers[BUFFERS_MAX];
     uint32_t plan_count, buffer_count;
 } stage;
-
-/* As a GPU, which does not ask node by node. */
-static void ignore(void *user, void *cookie, const void *owner, uint32_t which) {
-    (void)user, (void)cookie, (void)owner, (void)which;
-}
-static bool has_failed(void *user, void *cookie, const void *owner, uint32_t which) {
-    (void)user, (void)owner, (void)which;
-    return cookie && ra_load_acquire(&((rota_work *)cookie)->failed);
-}
-static void never_asks(rota_device *device) {
-    adversary_device *adversary = (adversary_device *)device->exec;
-    device->asks_poison = false;
-    adversary->host.must_skip = has_failed;
-    adversary->host.succeeded = ignore;
-}
 
 static rota_plan *add(stage *s, rota_plan *plan) {
     assert_true(s->plan_count < PLANS_MAX);
@@ -109,9 +95,9 @@ static void open_stage(stage *s, setting a) {
     assert_ok(rota_device_open(s->p->runtime, "adversary:2", &s->third));
     assert_int_equal(ra_load_relaxed(&s->first->others.linked) != 0, !a.host_orders);
     if (!a.asks) {
-        never_asks(s->first);
-        never_asks(s->second);
-        never_asks(s->third);
+        test_never_asks(s->first, true);
+        test_never_asks(s->second, true);
+        test_never_asks(s->third, true);
     }
     ra_store_release(&late_may, 0);
     s->x = words(s, a.at_third ? s->third : s->first, "x", 1);

@@ -8,6 +8,7 @@
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary_internal.h"
 #include "tests/kit/nap.h"
+#include "tests/kit/never_asks.h"
 #include "tests/kit/sequenced.h"
 #include "tests/sched/runtime/across_kit.h"
 
@@ -195,19 +196,13 @@ static bool is_rescued(const pair *p, uint64_t before) {
     return p->options.rescues > before;
 }
 
-/* As a GPU, which runs what is in vain. */
-static void never_asks(rota_device *device) {
-    device->asks_poison = false;
-    ((adversary_device *)device->exec)->host.poison_active = NULL;
-}
-
 /* The second reads its x; the first, after that, writes x anew; the second has it copied back, after that. When the
  * first is lost before it wrote, the copy is in vain: it does not come before what was read is read. */
 static void in_vain_disturbs_nobody(void **state) {
     (void)state;
     pair *p = open_peers(13, true);
     rota_device *first = p->devices[0], *second = p->devices[1];
-    never_asks(second);
+    test_never_asks(second, false); /* a GPU that runs what is in vain */
     rota_buffer *x = test_words(second, "x", WORDS, 1), *seen = test_words(second, "seen", WORDS, 0),
                 *y = test_words(first, "y", WORDS, 7), *z = test_words(second, "z", WORDS, 0),
                 *w = test_words(second, "w", WORDS, 0);
