@@ -33,6 +33,7 @@ run() {
 }
 run 2 mpi_transport
 run 4 mpi_transport
+run 2 mpi_ranks
 run 4 mpi_ranks
 run 4 mpi_faults stopped
 run 4 rota-fuzz-ranks --mpi --count 40 --seed 980001
