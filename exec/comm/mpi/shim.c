@@ -209,14 +209,14 @@ static int test(void *own, int *out_over) {
     int size = 0, error = enter_mpi();
     *out_over = 0;
     if (error != MPI_SUCCESS) return error;
-    error = leave_mpi(MPI_Test(&tested->mpi, out_over, &status));
+    error = MPI_Test(&tested->mpi, out_over, &status);
     if (error != MPI_SUCCESS) *out_over = 1;
     /* One that was cancelled has no size, and nobody wants it. */
     if (error == MPI_SUCCESS && *out_over && tested->is_receive && !tested->is_cancelled &&
         (error = MPI_Get_count(&status, MPI_BYTE, &size)) == MPI_SUCCESS && size < tested->least_bytes)
         error = ROTA_MPI_SHORT;
     if (*out_over) free(tested);
-    return error;
+    return leave_mpi(error); /* behind the size, too, which MPI says no more once it has ended */
 }
 
 /* A send that nobody has taken can't be cancelled; nor anything twice, which Open MPI 4.1 does not survive. */
