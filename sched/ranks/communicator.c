@@ -363,6 +363,11 @@ const char *rota_communicator_transport(const rota_communicator *communicator) {
     return communicator ? communicator->kind : "";
 }
 
+/* For what other ranks have to come to: the transport ends it by its own timeout, and says whom it waited for. */
+static uint64_t patience_ns(const rota_communicator *c) {
+    return rota_rank_later(rota_rank_later(c->timeout_ns, c->timeout_ns / 2), answer_ns);
+}
+
 rota_status rota_communicator_open_split(rota_communicator *communicator, uint32_t color, uint32_t key,
                                          const char *name, rota_communicator **out_communicator) {
     ROTA_GIVEN(out_communicator);
@@ -389,11 +394,9 @@ rota_status rota_communicator_open_split(rota_communicator *communicator, uint32
         (void)snprintf(asked->name, sizeof asked->name, "%s", name);
     else
         (void)snprintf(asked->name, sizeof asked->name, "%.40s of %u", communicator->name, color);
-    /* The transport ends it by its own timeout, and says whom it waited for. */
-    const uint64_t patience = communicator->timeout_ns + communicator->timeout_ns / 2;
     bool is_answered;
     const rota_status status =
-        rota_rank_wait(communicator->thread, &asked->asked, rota_deadline_after(patience + answer_ns),
+        rota_rank_wait(communicator->thread, &asked->asked, rota_deadline_after(patience_ns(communicator)),
                        "a split", &is_answered);
     rota_transport *transport = is_answered ? asked->transport : NULL;
     if (is_answered) rota_rank_forget(&asked->asked);
@@ -469,8 +472,7 @@ void rota_comparison_post(rota_comparison *comparison) {
 }
 
 uint64_t rota_comparison_patience_ns(const rota_comparison *comparison) {
-    const uint64_t timeout_ns = comparison->split.communicator->timeout_ns;
-    return timeout_ns + timeout_ns / 2 + answer_ns;
+    return patience_ns(comparison->split.communicator);
 }
 
 rota_status rota_comparison_wait(rota_comparison *comparison, uint64_t deadline_ns, bool *out_is_over) {
@@ -536,7 +538,8 @@ rota_status rota_communicator_close(rota_communicator *communicator, uint64_t ti
     (void)snprintf(what, sizeof what, "closing communicator '%s'", communicator->name);
     bool is_answered;
     const rota_status status =
-        rota_rank_wait(communicator->thread, &asked->asked, deadline_ns + answer_late_ns, what, &is_answered);
+        rota_rank_wait(communicator->thread, &asked->asked, rota_rank_later(deadline_ns, answer_late_ns),
+                       what, &is_answered);
     rota_buffer_release(token);
     if (!is_answered) return status; /* the thread is in its library still, and has the communicator */
     rota_rank_forget(&asked->asked);

@@ -170,9 +170,7 @@ rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicato
     (void)snprintf(asked->name, sizeof asked->name, "%s", options->name ? options->name : "world");
     bool is_answered;
     /* What the thread does ends by that, but for what a library does, and says who is missing. */
-    const uint64_t spare_ns = UINT64_MAX - asked->deadline_ns;
-    status = rota_rank_wait(made->thread, &asked->asked,
-                            asked->deadline_ns + (spare_ns < answer_ns ? spare_ns : answer_ns),
+    status = rota_rank_wait(made->thread, &asked->asked, rota_rank_later(asked->deadline_ns, answer_ns),
                             "opening a communicator, which waits for all ranks", &is_answered);
     if (status == ROTA_OK) {
         made->ordered.is_own = options->own_order;

@@ -56,6 +56,11 @@ typedef struct rota_rank_asked {
     char message[ROTA_ERROR_MESSAGE_MAX];
 } rota_rank_asked;
 
+/* A time, or how long something takes, and so much more; where that is more than there is, for ever. */
+static inline uint64_t rota_rank_later(uint64_t time_ns, uint64_t more_ns) {
+    return more_ns > UINT64_MAX - time_ns ? UINT64_MAX : time_ns + more_ns;
+}
+
 /* An asked call of so many bytes, zeroed. NULL: no memory. */
 rota_rank_asked *rota_rank_ask(size_t size_bytes, void (*fn)(rota_rank_call *call));
 /* Gives it to the thread and waits until rota_rank_answer, or the deadline: TIMEOUT, *out_is_answered false, and it is

@@ -580,6 +580,23 @@ static void lives(void **state) {
     }
 }
 
+/* A timeout of for ever is no sum that begins anew at 0. */
+static void for_ever(void **state) {
+    (void)state;
+    rota_runtime *runtime;
+    rota_communicator *communicator, *own;
+    open_runtimes(1, &runtime);
+    const rota_communicator_options alone =
+        ROTA_COMMUNICATOR_OPTIONS(.transport = "alone", .timeout_ns = UINT64_MAX);
+    assert_ok(rota_communicator_open(runtime, &alone, &communicator));
+    assert_ok(rota_communicator_open_split(communicator, 0, 0, NULL, &own));
+    assert_ok(rota_communicator_close(own, UINT64_MAX - 1));
+    assert_ok(rota_communicator_close(communicator, 0));
+    assert_true(rota_rank_later(UINT64_MAX - 1, 1) == UINT64_MAX);
+    assert_true(rota_rank_later(UINT64_MAX / 3 * 2 + 1, UINT64_MAX / 3 + 1) == UINT64_MAX);
+    close_runtimes(1, &runtime);
+}
+
 static void wrong_calls(void **state) {
     (void)state;
     rota_runtime *runtimes[2];
@@ -705,6 +722,7 @@ int main(void) {
 #endif
         cmocka_unit_test(calls_after_close),
         cmocka_unit_test(lives),
+        cmocka_unit_test(for_ever),
         cmocka_unit_test(wrong_calls),
         cmocka_unit_test(none_in_bodies),
     };
