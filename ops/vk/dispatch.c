@@ -7,6 +7,7 @@
 #define ELEMENTWISE_GROUP 256u /* local_size_x of the elementwise shaders */
 #define ELEMENTS_OF_FOUR 1024u /* ... of those that do four elements an invocation */
 #define ATTENTION_ROWS 8u      /* attention.glsl: ROWS */
+#define EMBEDDING_CLASSES 32u  /* embedding_backward.comp: CLASSES */
 #define SMALL_GROUP 64u
 #define LARGE_GROUP 256u
 
@@ -196,7 +197,13 @@ void rota_vk_spec_scaled_matmul(const void *params, uint32_t *out_values) {
 }
 
 GRID(embedding, rota_embedding_params, rota_divide_up((uint64_t)p->rows * p->dim, ELEMENTWISE_GROUP))
-GRID(embedding_backward, rota_embedding_params, p->classes)
+/* Workgroups of a power of two, each with every so many-th class (embedding_backward.comp: shift_of). */
+static uint64_t embedding_groups(uint32_t classes) {
+    uint64_t groups = 1;
+    while (groups * EMBEDDING_CLASSES < classes) groups *= 2;
+    return groups < classes ? groups : classes;
+}
+GRID(embedding_backward, rota_embedding_params, embedding_groups(p->classes))
 SPEC_DTYPE(embedding, rota_embedding_params)
 
 GRID(softmax, rota_softmax_params, p->rows)

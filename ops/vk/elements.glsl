@@ -29,7 +29,8 @@ void store4(uint64_t base, uint i, uint count, bool whole, vec4 value) {
         rota_vec4(base + uint64_t(i) * 4ul).v[0] = value;
         return;
     }
-    for (uint j = 0u; j < 4u && j < count - i; ++j) store(base, i + j, value[j]);
+    [[unroll]] for (uint j = 0u; j < 4u; ++j)
+        if (j < count - i) store(base, i + j, value[j]);
 }
 
 /* Whether this invocation is past the last of `count`; the group first, since the padding of a folded grid may count

@@ -42,10 +42,23 @@ TURNS(cross_entropy_mean, rota_cross_entropy_params, each_up_to(rota_divide_up(p
 TURNS(cross_entropy_join, rota_cross_entropy_join_params, 2 * ((uint64_t)p->ranks + LEAVE))
 TURNS(global_norm, rota_global_norm_params, each_up_to(rota_divide_up(p->count, 256)) + TREE)
 
-/* Of 128 rows at a time all may be of the class: four a turn. Again for each 1024 columns. */
-TURNS(embedding_backward, rota_embedding_params,
-      rota_divide_up(p->dim, 1024) * (rota_divide_up(p->rows, 128) * (1 + 128 / 4 + LEAVE) + 1 + LEAVE) +
-          LEAVE)
+/* A walk over the index takes 1024 rows a turn. Where there are more than 1536, the first may be followed by as many
+ * as the workgroup has classes, again for each 256 columns, but no more than two for each 1536 rows. Of such columns a
+ * team adds the rows of its classes that have up to 256, eight a turn, and its share of the others, 64 a turn. */
+static uint64_t embedding_backward(const rota_embedding_params *p) {
+    const uint64_t passes = rota_divide_up(p->dim, 256), classes = p->classes < 32 ? p->classes : 32;
+    const uint64_t rows = p->rows, lists = rows <= 1536 ? 1 : 2 * rows / 1536 + 1;
+    const uint64_t batches = classes < lists ? classes : lists,
+                   of_team = batches == 1 ? rota_divide_up(classes, 8) : classes;
+    const uint64_t walk = rota_divide_up(rows, 1024) * (1 + 4 + LEAVE) + LEAVE;
+    const uint64_t sort = 4 + LEAVE + 1536 / 16 + LEAVE + 32 + LEAVE;
+    const uint64_t few = 3 * of_team + (rows < 256 * of_team ? rows : 256 * of_team) / 8 + batches * LEAVE;
+    const uint64_t shared =
+        classes + batches * LEAVE + rota_divide_up(rows, 64) + 2 * rota_divide_up(rows, 256);
+    return walk + (rows > 1536 ? batches * passes * (walk + 2) : 0) + batches * sort +
+           passes * (1 + few + shared) + LEAVE + LEAVE;
+}
+TURNS(embedding_backward, rota_embedding_params, embedding_backward(p))
 
 /* attention.glsl, for each 64 that are walked: products in pieces of 32 columns, which are staged (a vector
  * of four a turn) and multiplied; sums of 128 columns at a time, staged in such pieces, and as many vectors

@@ -26,7 +26,8 @@ vec4 get4(uint64_t base, uint i, uint count, bool whole) {
                     value_widen(w.y >> 16));
     }
     vec4 value = vec4(0.0);
-    for (uint j = 0u; j < 4u && j < count - i; ++j) value[j] = get(base, i + j);
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) /* no loop of its own, which llvmpipe would count (turns.c) */
+        if (j < count - i) value[j] = get(base, i + j);
     return value;
 }
 void put4(uint64_t base, uint i, uint count, bool whole, vec4 value) {
@@ -35,8 +36,10 @@ void put4(uint64_t base, uint i, uint count, bool whole, vec4 value) {
                                                            value_narrow(value.z) | value_narrow(value.w) << 16);
         return;
     }
-    for (uint j = 0u; j < 4u && j < count - i; ++j) put(base, i + j, value[j]);
+    [[unroll]] for (uint j = 0u; j < 4u; ++j)
+        if (j < count - i) put(base, i + j, value[j]);
 }
+float value_rounded(float value) { return value_widen(value_narrow(value)); }
 #else
 #include "elements.glsl"
 const uint64_t VALUE_BYTES = 4ul;
@@ -45,7 +48,41 @@ void put(uint64_t base, uint i, float value) { store(base, i, value); }
 bool values_aligned(uint64_t address) { return aligned16(address); }
 vec4 get4(uint64_t base, uint i, uint count, bool whole) { return load4(base, i, count, whole); }
 void put4(uint64_t base, uint i, uint count, bool whole, vec4 value) { store4(base, i, count, whole, value); }
+float value_rounded(float value) { return value; }
 #endif
+
+/* Elements [i, i + 8), with 0 from `count` on. whole: all are there, at an address that values_aligned_8 takes. */
+struct value8 {
+    vec4 low, high;
+};
+bool values_aligned_8(uint64_t address) { return aligned16(address); }
+value8 get8(uint64_t base, uint i, uint count, bool whole) {
+#ifdef HALF
+    if (whole) {
+        const uvec4 w = rota_uvec4(base + uint64_t(i) * 2ul).v[0];
+        return value8(vec4(value_widen(w.x & 0xFFFFu), value_widen(w.x >> 16), value_widen(w.y & 0xFFFFu),
+                           value_widen(w.y >> 16)),
+                      vec4(value_widen(w.z & 0xFFFFu), value_widen(w.z >> 16), value_widen(w.w & 0xFFFFu),
+                           value_widen(w.w >> 16)));
+    }
+#endif
+    value8 value = value8(get4(base, i, count, whole), vec4(0.0));
+    if (whole || count - i > 4u) value.high = get4(base, i + 4u, count, whole);
+    return value;
+}
+void put8(uint64_t base, uint i, uint count, bool whole, value8 value) {
+#ifdef HALF
+    if (whole) {
+        const vec4 low = value.low, high = value.high;
+        rota_uvec4(base + uint64_t(i) * 2ul).v[0] =
+            uvec4(value_narrow(low.x) | value_narrow(low.y) << 16, value_narrow(low.z) | value_narrow(low.w) << 16,
+                  value_narrow(high.x) | value_narrow(high.y) << 16, value_narrow(high.z) | value_narrow(high.w) << 16);
+        return;
+    }
+#endif
+    put4(base, i, count, whole, value.low);
+    if (whole || count - i > 4u) put4(base, i + 4u, count, whole, value.high);
+}
 
 /* Base moved by i elements. */
 uint64_t value_at(uint64_t base, uint64_t i) { return base + i * VALUE_BYTES; }
