@@ -215,13 +215,29 @@ void rota_vk_spec_softmax(const void *params, uint32_t *out_values) {
 GRID(causal_mask, rota_causal_mask_params, rota_divide_up((uint64_t)p->rows * p->n, ELEMENTWISE_GROUP))
 SPEC_DTYPE(causal_mask, rota_causal_mask_params)
 
-GRID(norm, rota_norm_params, p->rows)
+/* Rows in teams (teams.glsl): invocations of a row, so many that each keeps up to four groups of eight
+ * elements; at least eight, where a row has as many groups, so that neighbours read neighbours. */
+static uint32_t team_lanes(uint64_t n) {
+    const uint64_t groups = rota_divide_up(n, 8);
+    uint32_t lanes = 1;
+    while (lanes < LARGE_GROUP && (4 * (uint64_t)lanes < groups || (lanes < 8 && lanes < groups))) lanes *= 2;
+    return lanes;
+}
+/* 0: more than there are registers for. */
+static uint32_t team_kept(uint64_t n) {
+    const uint64_t kept = rota_divide_up(n, 8 * (uint64_t)team_lanes(n));
+    return kept > 4 ? 0 : (uint32_t)kept;
+}
+GRID(norm, rota_norm_params, rota_divide_up(p->rows, LARGE_GROUP / team_lanes(p->dim)))
 void rota_vk_spec_norm(const void *params, uint32_t *out_values) {
     const rota_norm_params *p = params;
-    out_values[0] = group_for_row(p->dim);
-    out_values[1] = p->dtype;
+    out_values[0] = LARGE_GROUP;
+    out_values[1] = team_lanes(p->dim);
+    out_values[2] = team_kept(p->dim);
+    out_values[3] = p->dtype;
 }
-GRID(norm_backward_weight, rota_norm_params, rota_divide_up(rota_divide_up(p->rows, p->chunk) * p->dim, 128))
+GRID(norm_backward_weight, rota_norm_params,
+     rota_divide_up(rota_divide_up(p->rows, p->chunk) * rota_divide_up(p->dim, 4), 64))
 SPEC_DTYPE(norm_backward_weight, rota_norm_params)
 
 /* Elements of a channel. */

@@ -1,10 +1,10 @@
-/* rota_kernel_layernorm, with RMS rota_kernel_rmsnorm, with RESIDUAL rota_kernel_residual_layernorm: a workgroup per
- * row; mean, then variance, then result. */
+/* rota_kernel_layernorm, with RMS rota_kernel_rmsnorm, with RESIDUAL rota_kernel_residual_layernorm: a team per row;
+ * mean, then variance, then result. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#define VALUE_ID 3
+#define VALUE_ID 5
 #include "value.glsl"
-#include "workgroup.glsl"
+#include "teams.glsl"
 
 #if defined(RMS)
 const uint WEIGHT = 1u, BIAS = 1u, Y = 2u, STATS = 3u; /* operands: x, weight, y, stats */
@@ -26,43 +26,117 @@ ROTA_KERNEL_END
 
 const uint NORM_WEIGHT = 1u, NORM_BIAS = 2u;
 
-float weighted(float value, uint d) {
-    if ((pc.flags & NORM_WEIGHT) != 0u) value *= get(rota_operand(WEIGHT), d);
+/* Eight elements of the normalized row, from the i-th. */
+value8 weighted(value8 value, uint i, bool whole) {
+    if ((pc.flags & NORM_WEIGHT) != 0u) value = scaled(value, get8(rota_operand(WEIGHT), i, pc.dim, whole));
 #ifndef RMS
-    if ((pc.flags & NORM_BIAS) != 0u) value += get(rota_operand(BIAS), d);
+    if ((pc.flags & NORM_BIAS) != 0u) value = added(value, get8(rota_operand(BIAS), i, pc.dim, whole));
 #endif
     return value;
 }
 
-void main() {
-    const uint row = rota_group_index(), t = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
-    if (row >= pc.rows) return;
-    const uint64_t first = uint64_t(row) * pc.dim, y = value_at(rota_operand(Y), first);
+/* Eight elements of the row that is normalized; of RESIDUAL they are x + r, rounded as what is stored of them. */
+value8 take(uint64_t first, uint i, bool whole) {
+    value8 value = get8(value_at(rota_operand(0), first), i, pc.dim, whole);
 #ifdef RESIDUAL
-    const uint64_t x = value_at(rota_operand(SUM), first); /* what an invocation reads again it wrote itself */
-    ROTA_EACH(d, t, pc.dim, size, {
-        put(x, d, get(value_at(rota_operand(0), first), d) + get(value_at(rota_operand(1), first), d));
-    })
-#else
-    const uint64_t x = value_at(rota_operand(0), first);
-#endif
-    float mean = 0.0, squares = 0.0;
-#ifndef RMS
-    ROTA_EACH(d, t, pc.dim, size, { mean += get(x, d); })
-    mean = workgroup_sum(mean) / float(pc.dim);
-#endif
-    ROTA_EACH(d, t, pc.dim, size, {
-        const float deviation = get(x, d) - mean;
-        squares += deviation * deviation;
-    })
-    const float rstd = 1.0 / sqrt(workgroup_sum(squares) / float(pc.dim) + pc.eps);
-    ROTA_EACH(d, t, pc.dim, size, { put(y, d, weighted((get(x, d) - mean) * rstd, d)); })
-    if (t == 0u) {
-#ifdef RMS
-        store(rota_operand(STATS), row, rstd);
-#else
-        store(element_at(rota_operand(STATS), uint64_t(row) * 2ul), 0u, mean);
-        store(element_at(rota_operand(STATS), uint64_t(row) * 2ul), 1u, rstd);
-#endif
+    value = added(value, get8(value_at(rota_operand(1), first), i, pc.dim, whole));
+    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+        value.low[j] = value_rounded(value.low[j]);
+        value.high[j] = value_rounded(value.high[j]);
     }
+    put8(value_at(rota_operand(SUM), first), i, pc.dim, whole, value);
+#endif
+    return value;
+}
+value8 take_again(uint64_t first, uint i, bool whole) {
+#ifdef RESIDUAL
+    return get8(value_at(rota_operand(SUM), first), i, pc.dim, whole); /* what the invocation wrote itself */
+#else
+    return get8(value_at(rota_operand(0), first), i, pc.dim, whole);
+#endif
+}
+
+void put_stats(uint row, float mean, float rstd) {
+#ifdef RMS
+    store(rota_operand(STATS), row, rstd);
+#else
+    store(element_at(rota_operand(STATS), uint64_t(row) * 2ul), 0u, mean);
+    store(element_at(rota_operand(STATS), uint64_t(row) * 2ul), 1u, rstd);
+#endif
+}
+
+float mean_of(float sum) {
+#ifdef RMS
+    return 0.0;
+#else
+    const float mean = team_sums(vec2(sum, 0.0)).x / float(pc.dim);
+    barrier();
+    return mean;
+#endif
+}
+float rstd_of(float squares) { return 1.0 / sqrt(team_sums(vec2(squares, 0.0)).x / float(pc.dim) + pc.eps); }
+value8 deviation_of(value8 value, float mean, uint i) { return cut(added(value, filled(-mean)), pc.dim - i); }
+
+void norm_kept(uint row, uint64_t first, bool whole) {
+    const uint lane = team_lane();
+    const bool is_row = row < pc.rows;
+    value8 kept[KEPT_MOST];
+    float sum = 0.0, squares = 0.0;
+    [[unroll]] for (uint k = 0u; k < KEPT_MOST; ++k) {
+        const uint i = (k * LANES + lane) * 8u;
+        kept[k] = filled(0.0);
+        if (k < KEPT && is_row && i < pc.dim) kept[k] = take(first, i, whole);
+        sum += summed(kept[k]);
+    }
+    const float mean = mean_of(sum);
+    [[unroll]] for (uint k = 0u; k < KEPT_MOST; ++k) {
+        const uint i = (k * LANES + lane) * 8u;
+        if (k >= KEPT || i >= pc.dim) continue;
+        kept[k] = deviation_of(kept[k], mean, i);
+        squares += summed(scaled(kept[k], kept[k]));
+    }
+    const float rstd = rstd_of(squares);
+    if (!is_row) return;
+    [[unroll]] for (uint k = 0u; k < KEPT_MOST; ++k) {
+        const uint i = (k * LANES + lane) * 8u;
+        if (k < KEPT && i < pc.dim)
+            put8(value_at(rota_operand(Y), first), i, pc.dim, whole, weighted(scaled(kept[k], filled(rstd)), i, whole));
+    }
+    if (lane == 0u) put_stats(row, mean, rstd);
+}
+
+void norm_long(uint row, uint64_t first, bool whole) {
+    const uint step = 8u * LANES, begin = 8u * team_lane();
+    float sum = 0.0, squares = 0.0;
+#ifndef RMS
+    for (uint i = begin; i < pc.dim; i += step) sum += summed(take(first, i, whole));
+#endif
+    const float mean = mean_of(sum);
+    for (uint i = begin; i < pc.dim; i += step) {
+        const value8 deviation = deviation_of(take_again(first, i, whole), mean, i);
+        squares += summed(scaled(deviation, deviation));
+    }
+    const float rstd = rstd_of(squares);
+    for (uint i = begin; i < pc.dim; i += step)
+        put8(value_at(rota_operand(Y), first), i, pc.dim, whole,
+             weighted(scaled(added(take_again(first, i, whole), filled(-mean)), filled(rstd)), i, whole));
+    if (begin == 0u) put_stats(row, mean, rstd);
+}
+
+void main() {
+    const uint row = team_row();
+    const uint64_t first = uint64_t(row) * pc.dim;
+    uint64_t addresses = rota_operand(0) | rota_operand(Y);
+    if ((pc.flags & NORM_WEIGHT) != 0u) addresses |= rota_operand(WEIGHT);
+#ifndef RMS
+    if ((pc.flags & NORM_BIAS) != 0u) addresses |= rota_operand(BIAS);
+#endif
+#ifdef RESIDUAL
+    addresses |= rota_operand(1) | rota_operand(SUM);
+#endif
+    const bool whole = pc.dim % 8u == 0u && values_aligned_8(addresses);
+    if (KEPT != 0u)
+        norm_kept(row, first, whole);
+    else if (row < pc.rows) /* a team is the workgroup */
+        norm_long(row, first, whole);
 }

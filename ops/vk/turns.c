@@ -36,7 +36,8 @@ TURNS(cumulative_sum, rota_cumulative_sum_params,
 TURNS(variance, rota_variance_params,
       2 * (p->inner == 1 ? rota_divide_up(p->n, 64) + LEAVE + TREE : (uint64_t)p->n + LEAVE))
 TURNS(softmax, rota_softmax_params, row(p->n, 3))
-TURNS(norm, rota_norm_params, row(p->dim, 4))
+/* Of rows that teams.glsl does not keep, eight elements a turn. */
+TURNS(norm, rota_norm_params, 3 * (rota_divide_up(p->dim, 2048) + LEAVE))
 TURNS(cross_entropy, rota_cross_entropy_params, row(p->classes, 3))
 TURNS(cross_entropy_mean, rota_cross_entropy_params, each_up_to(rota_divide_up(p->rows, 256)) + TREE)
 TURNS(cross_entropy_join, rota_cross_entropy_join_params, 2 * ((uint64_t)p->ranks + LEAVE))
