@@ -34,11 +34,12 @@ float sigmoid(float x) {
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 
-float gelu(float x) { return 0.5 * x * (1.0 + safe_tanh(GELU_A * (x + GELU_B * x * x * x))); }
+/* 0.5 * (1 + tanh(u)) is 1 / (1 + exp(-2 u)): one exponential, and no difference that loses digits. */
+float gelu(float x) { return x / (1.0 + exp(-2.0 * GELU_A * (x + GELU_B * x * x * x))); }
 
 float gelu_derivative(float x) {
-    const float t = safe_tanh(GELU_A * (x + GELU_B * x * x * x));
-    return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * GELU_A * (1.0 + 3.0 * GELU_B * x * x);
+    const float e = exp(-2.0 * GELU_A * abs(x + GELU_B * x * x * x)), r = 1.0 / (1.0 + e);
+    return (x < 0.0 ? e * r : r) + 2.0 * GELU_A * x * (e * r * r) * (1.0 + 3.0 * GELU_B * x * x);
 }
 
 float silu(float x) { return x * sigmoid(x); }

@@ -13,7 +13,7 @@
 /* What fused.comp has room for. */
 enum { STEPS = 8, VALUES = 16, OPERANDS = 8, REPEATED = 2, SPECS = 15, BYTES_MAX = 128 - 8 };
 enum { HOW_WHOLE = 0, HOW_REPEATED = 1, HOW_RESULT = 3 };
-#define ELEMENTS_OF_A_GROUP 1024u
+#define ELEMENTS_OF_A_GROUP 2048u
 
 static const rota_fused_program *program_of(const void *params) {
     const rota_fused_program *program;

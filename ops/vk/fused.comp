@@ -1,6 +1,6 @@
 /* Fused nodes: what a run of elementwise nodes computes stands in specialization constants (ops/vk/fused.c), from which
- * the driver's compiler makes straight-line code. Four elements an invocation. Compiled with HALF for runs with 16-bit
- * floats. */
+ * the driver's compiler makes straight-line code. Eight elements an invocation, in two groups of four. Compiled with
+ * HALF for runs with 16-bit floats. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #ifdef HALF
@@ -109,31 +109,84 @@ vec4 load_repeated(uint dtype, uint64_t base, uint i, uint count, uint div, uint
     return value;
 }
 
-vec4 values[16];
+/* Of group g, value v is values[16 * g + v]. */
+const uint GROUPS = 2u;
+vec4 values[16u * GROUPS];
 
 uint described(uint k) { return ((k < 4u ? OPERANDS_0 : OPERANDS_1) >> (k % 4u * 8u)) & 0xFFu; }
 
+#ifdef HALF
+/* Both groups at once: a 16-bit operand's are one vector. */
+bool both_whole(uint dtype, uint64_t base, uint i, uint count) {
+    return dtype != DTYPE_F32 && count - i >= 8u && aligned16(base + uint64_t(i) * 2ul);
+}
+vec4 widened(uint dtype, uvec2 w) {
+    return vec4(widen(dtype, w.x & 0xFFFFu), widen(dtype, w.x >> 16), widen(dtype, w.y & 0xFFFFu),
+                widen(dtype, w.y >> 16));
+}
+uvec2 narrowed(uint dtype, vec4 x) {
+    return uvec2(narrow(dtype, x.x) | narrow(dtype, x.y) << 16, narrow(dtype, x.z) | narrow(dtype, x.w) << 16);
+}
+#endif
+
+void load_groups(uint v, uint dtype, uint64_t base, uint i, uint count) {
+#ifdef HALF
+    if (both_whole(dtype, base, i, count)) {
+        const uvec4 w = rota_uvec4(base + uint64_t(i) * 2ul).v[0];
+        values[v] = widened(dtype, w.xy);
+        values[16u + v] = widened(dtype, w.zw);
+        return;
+    }
+#endif
+    values[v] = load_whole(dtype, base, i, count);
+    values[16u + v] = count - i > 4u ? load_whole(dtype, base, i + 4u, count) : vec4(0.0);
+}
+
+void load_groups_repeated(uint v, uint dtype, uint64_t base, uint i, uint count, uint div, uint mod_) {
+    if (div == 1u && mod_ % 8u == 0u) {
+        load_groups(v, dtype, base, i % mod_, mod_);
+        return;
+    }
+    values[v] = load_repeated(dtype, base, i, count, div, mod_);
+    values[16u + v] = count - i > 4u ? load_repeated(dtype, base, i + 4u, count, div, mod_) : vec4(0.0);
+}
+
+void store_groups(uint v, uint dtype, uint64_t base, uint i, uint count) {
+#ifdef HALF
+    if (both_whole(dtype, base, i, count)) {
+        rota_uvec4(base + uint64_t(i) * 2ul).v[0] =
+            uvec4(narrowed(dtype, values[v]), narrowed(dtype, values[16u + v]));
+        return;
+    }
+#endif
+    store_whole(dtype, base, i, count, values[v]);
+    if (count - i > 4u) store_whole(dtype, base, i + 4u, count, values[16u + v]);
+}
+
 void read_operand(uint k, uint i, uint count) {
     if (k >= OPERAND_COUNT) return;
-    const uint about = described(k), how = about >> 6, dtype = about >> 4 & 3u;
+    const uint about = described(k), how = about >> 6, dtype = about >> 4 & 3u, v = about & 15u;
     if (how == HOW_RESULT) return;
-    values[about & 15u] = how == 0u ? load_whole(dtype, operand_address(k), i, count)
-                          : how == 1u ? load_repeated(dtype, operand_address(k), i, count, DIV_0, MOD_0)
-                                      : load_repeated(dtype, operand_address(k), i, count, DIV_1, MOD_1);
+    if (how == 0u)
+        load_groups(v, dtype, operand_address(k), i, count);
+    else if (how == 1u)
+        load_groups_repeated(v, dtype, operand_address(k), i, count, DIV_0, MOD_0);
+    else
+        load_groups_repeated(v, dtype, operand_address(k), i, count, DIV_1, MOD_1);
 }
 
 void write_operand(uint k, uint i, uint count) {
     if (k >= OPERAND_COUNT) return;
     const uint about = described(k);
-    if (about >> 6 == HOW_RESULT) store_whole(about >> 4 & 3u, operand_address(k), i, count, values[about & 15u]);
+    if (about >> 6 == HOW_RESULT) store_groups(about & 15u, about >> 4 & 3u, operand_address(k), i, count);
 }
 
 /* Results pass through an integer operation that no compiler sees through, so that a product and another step's sum are
  * not contracted to one rounding. `zero` is 0. */
-void run_step(uint about, uint i, uint zero) {
+void run_group(uint about, uint g, uint i, uint zero) {
     const uint kind = about & 7u, op = about >> 3 & 31u, dtype = about >> 24 & 3u, first = about >> 26;
-    if (kind == 0u) return;
-    const vec4 a = values[about >> 8 & 15u], b = values[about >> 12 & 15u], c = values[about >> 16 & 15u];
+    const vec4 a = values[16u * g + (about >> 8 & 15u)], b = values[16u * g + (about >> 12 & 15u)],
+               c = values[16u * g + (about >> 16 & 15u)];
     vec4 y;
     if (kind == UNARY) {
         const float alpha = word_f32(first), beta = word_f32(first + 1u);
@@ -161,12 +214,17 @@ void run_step(uint about, uint i, uint zero) {
         }
     }
     [[unroll]] for (uint j = 0u; j < 4u; ++j) y[j] = uintBitsToFloat(floatBitsToUint(rounded(dtype, y[j])) ^ zero);
-    values[about >> 20 & 15u] = y;
+    values[16u * g + (about >> 20 & 15u)] = y;
+}
+
+void run_step(uint about, uint i, uint zero) {
+    if ((about & 7u) == 0u) return;
+    [[unroll]] for (uint g = 0u; g < GROUPS; ++g) run_group(about, g, i + 4u * g, zero);
 }
 
 void main() {
-    const uint count = parameter(2u), i = rota_index() * 4u;
-    if (rota_index() > (count - 1u) / 4u) return;
+    const uint count = parameter(2u), i = rota_index() * 8u;
+    if (rota_index() > (count - 1u) / 8u) return;
     const uint zero = parameter(1u) >> 31; /* the top bit of a host's address */
     [[unroll]] for (uint k = 0u; k < 8u; ++k) read_operand(k, i, count);
     run_step(STEP_0, i, zero);
