@@ -6,9 +6,9 @@
  * A farewell is all that tells another rank of this end, so it is never taken back, however long it waits behind other
  * messages of the same connection: of this transport's, of which one may have gone in part, or another's, while that
  * rank takes none. Engines send only while they are asked, so whose transport has ended asks for it when nothing else
- * is under way (rota_messages_speaks). Who closes waits for it a little, and then the engine has it, and sends it with
- * what else the group does; where the engine ends before it has gone, so does the connection, which the other rank
- * sees.
+ * is under way (rota_messages_speaks), and whose is closed while others of its group are open goes on with that. Who
+ * closes the last one waits for it a little, and then the engine has it; where that ends before it has gone, so does
+ * the connection, which the other rank sees.
  *
  * A rank that has ended takes nothing more, so what others had sent it may never be wanted, and some engines can't take
  * a message back. A transport that closes with such ones is left to its group, with its cells, and the last one of the
@@ -112,7 +112,7 @@ bool rota_messages_speaks(rota_transport *transport) {
     rota_messages *m = (rota_messages *)(void *)transport;
     rota_engine *engine = m->group->engine;
     bool speaks = false;
-    if (!m->end.is_said || rota_clock_ns() > m->end.speaks_until_ns) return false;
+    if (!m->end.is_said || engine->why_ended || rota_clock_ns() > m->end.speaks_until_ns) return false;
     for (uint32_t i = 0; i < m->base.size; i++) {
         bool is_over = false;
         if (!m->end.says[i]) continue;
@@ -293,7 +293,10 @@ static bool are_left_through(rota_messages_group *group, const rota_messages *la
         are_through = is_over && are_through;
         if (is_over && m != last) {
             *link = m->next_left;
-            rota_messages_free(m);
+            if (m->base.has_left)
+                m->group = NULL; /* who closes it has it still */
+            else
+                rota_messages_free(m);
         } else {
             link = &m->next_left;
         }
@@ -342,13 +345,22 @@ static void fail_left(const rota_messages_group *group, const char *name, uint64
             name, why[0] ? ": " : "", why, (unsigned long long)bytes);
 }
 
+static void let_go_of_farewells(rota_messages *m) {
+    rota_engine *engine = m->group->engine;
+    for (uint32_t i = 0; i < m->base.size; i++)
+        if (m->end.says[i] && engine->vtable->let_go) engine->vtable->let_go(engine, m->end.says[i]);
+}
+
 /* By the last one's closing: true when the engine has ended, or is kept for good with what it may still touch. */
 static bool close_group(rota_messages *last, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
     rota_messages_group *group = last->group;
     rota_engine *engine = group->engine;
     if (!group->is_ending) {
         group->is_ending = true;
-        for (rota_messages *m = group->left; m; m = m->next_left) cancel_all(m, m->end.hears);
+        for (rota_messages *m = group->left; m; m = m->next_left) {
+            cancel_all(m, m->end.hears);
+            if (m->base.has_left) let_go_of_farewells(m);
+        }
     }
     if (!group->drain && engine->is_ended_together) begin_to_drain(group);
     bool are_through = are_left_through(group, last);
@@ -368,12 +380,6 @@ static bool close_group(rota_messages *last, uint64_t deadline_ns, uint64_t *out
     return true;
 }
 
-static void let_go_of_farewells(rota_messages *m) {
-    rota_engine *engine = m->group->engine;
-    for (uint32_t i = 0; i < m->base.size; i++)
-        if (m->end.says[i] && engine->vtable->let_go) engine->vtable->let_go(engine, m->end.says[i]);
-}
-
 /* It is the group's from then on, until others have closed theirs, too: what they say then has a receive, and does not
  * stay with the engine. Cells are only needed where something of them is under way. */
 static void leave(rota_messages *m, bool is_over) {
@@ -387,16 +393,35 @@ static void leave(rota_messages *m, bool is_over) {
     m->outgoing = m->incoming = NULL;
 }
 
+/* Of one that has left. The group may end before. */
+static bool say_rest(rota_messages *m, uint64_t deadline_ns) {
+    rota_messages_group *group = m->group;
+    if (!group) {
+        rota_messages_free(m);
+        return true;
+    }
+    if (rota_clock_ns() < deadline_ns && rota_messages_speaks(&m->base)) return false;
+    m->base.has_left = false;
+    if (group->is_ending) return true; /* which has let go of them, and frees it */
+    let_go_of_farewells(m);
+    (void)are_left_through(group, NULL);
+    return true;
+}
+
 bool rota_messages_close(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
     rota_messages *m = (rota_messages *)(void *)transport;
     rota_messages_group *group = m->group;
     *out_abandoned_bytes = 0;
+    if (transport->has_left) return say_rest(m, deadline_ns);
     if (!m->end.is_closing) begin_to_close(m);
     if (!m->end.is_left) {
         const bool is_over = is_sent(m);
         if (!is_over && rota_clock_ns() < m->end.patience_ns) return false;
-        if (!is_over) let_go_of_farewells(m);
+        const bool speaks = group->users > 1 && rota_messages_speaks(transport);
+        if (!is_over && !speaks) let_go_of_farewells(m);
         leave(m, is_over);
+        transport->has_left = speaks;
+        if (speaks) return false;
         if (group->users) {
             (void)are_left_through(group, NULL);
             return true;

@@ -57,7 +57,9 @@ typedef struct rota_transport_vtable {
      * told, and what they want of this rank from then on fails with that. Waits for nobody, but for the last one of a
      * process's, which waits for the other ranks to come to their last one where the library must (MPI_Finalize): it
      * is not over before, or before the deadline has passed. What others may still write then is kept for good, and
-     * *out_abandoned_bytes, set where it returns true, says how much; where that is not 0, rota_last_error why. */
+     * *out_abandoned_bytes, set where it returns true, says how much; where that is not 0, rota_last_error why. Where
+     * `has_left` is set who closes it need not wait: all that keeps it is what it says, which waits behind other
+     * messages, and goes while somebody goes on with closing it, in vain once the deadline has passed. */
     bool (*close)(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);
 } rota_transport_vtable;
 
@@ -68,6 +70,7 @@ struct rota_transport {
     char name[64];    /* of the communicator, for sentences */
     uint32_t rank, size;
     uint64_t timeout_ns; /* counted from what moved last */
+    bool has_left;       /* see close */
     uint64_t id;         /* the same on all of its ranks, and of no other transport; 0: one rank */
     uint64_t
         crossed; /* it has ended since ranks have another order of its collectives and that one's; 0: no */

@@ -220,7 +220,10 @@ static bool look_at_close(rota_communicator *c) {
     rota_under_way *own = &c->under_way;
     uint64_t abandoned;
     if (!rota_rank_device_close(c)) return true;
-    if (!own->transport->vtable->close(own->transport, own->close_deadline_ns, &abandoned)) return true;
+    if (!own->transport->vtable->close(own->transport, own->close_deadline_ns, &abandoned)) {
+        if (!own->transport->has_left) return true;
+        rota_communicator_drop(c->thread, own->transport);
+    }
     end_close(c, abandoned); /* from here on it may be gone */
     return false;
 }

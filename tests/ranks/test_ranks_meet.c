@@ -144,7 +144,7 @@ enum { TORN_COUNT = 16 << 20 }; /* floats; no connection has as many under way *
 static pthread_barrier_t both;
 
 /* Wants a message, and does not look until the other rank has ended it. */
-static void *look_late(void *argument) {
+static void look_late_at(rota_transport *transport, const char *said) {
     float *y = malloc(TORN_COUNT * sizeof *y);
     const rota_collective receive = {.kind = ROTA_COLLECTIVE_RECEIVE,
                                      .type = ROTA_COLLECTIVE_F32,
@@ -152,26 +152,38 @@ static void *look_late(void *argument) {
                                      .count = TORN_COUNT,
                                      .output = y,
                                      .name = "there"};
-    rota_meeting meeting;
-    rota_engine *engine;
-    rota_transport *transport;
-    uint64_t abandoned = 1;
-    (void)argument;
-    rank_ok(rota_meeting_at("127.0.0.1:48655", 1, 2, &meeting));
-    rank_ok(rota_tcp_open(&meeting, "torn", 10000000000u, &engine));
-    rank_ok(rota_messages_open(engine, "torn", 30000000000u, &transport));
-    rank_ok(rota_transport_identify(transport, rota_deadline_after(10000000000u)));
     transport->vtable->post(transport, &receive);
     (void)pthread_barrier_wait(&both);
     (void)pthread_barrier_wait(&both);
     rota_status status = ROTA_OK;
     for (bool is_over = false, moved; !is_over; test_nap_us(20))
         status = transport->vtable->progress(transport, &is_over, &moved);
-    rank_want(status == ROTA_NODE_FAILED && strstr(rota_last_error(), "rank 0 ended it: enough"), "%s",
-              rota_last_error());
+    rank_want(status == ROTA_NODE_FAILED && strstr(rota_last_error(), said), "%s", rota_last_error());
+    free(y);
+}
+
+static void close_well(rota_transport *transport) {
+    uint64_t abandoned = 1;
     rota_transport_close(transport, rota_deadline_after(10000000000u), &abandoned);
     rank_want(abandoned == 0, "%llu bytes abandoned", (unsigned long long)abandoned);
-    free(y);
+}
+
+static rota_transport *open_other(const char *address, const char *name) {
+    rota_meeting meeting;
+    rota_engine *engine;
+    rota_transport *transport;
+    rank_ok(rota_meeting_at(address, 1, 2, &meeting));
+    rank_ok(rota_tcp_open(&meeting, name, 10000000000u, &engine));
+    rank_ok(rota_messages_open(engine, name, 30000000000u, &transport));
+    rank_ok(rota_transport_identify(transport, rota_deadline_after(10000000000u)));
+    return transport;
+}
+
+static void *look_late(void *argument) {
+    rota_transport *transport = open_other("127.0.0.1:48655", "torn");
+    (void)argument;
+    look_late_at(transport, "rank 0 ended it: enough");
+    close_well(transport);
     return NULL;
 }
 
@@ -204,6 +216,54 @@ static void ended_and_at_rest(void **state) {
     (void)pthread_barrier_wait(&both);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_ok(rota_communicator_close(communicator, 0));
+    assert_int_equal(pthread_barrier_destroy(&both), 0);
+    end(&g);
+    drop(x);
+    close_runtimes(1, &runtime);
+}
+
+static void *split_and_look_late(void *argument) {
+    rota_transport *whole = open_other("127.0.0.1:48656", "whole"), *half;
+    (void)argument;
+    whole->vtable->split(whole, 0, 0);
+    for (bool is_over = false, moved; !is_over; test_nap_us(20))
+        rank_ok(whole->vtable->progress(whole, &is_over, &moved));
+    rank_ok(whole->vtable->take_split(whole, "half", &half));
+    look_late_at(half, "rank 0 closed it");
+    close_well(half);
+    close_well(whole);
+    return NULL;
+}
+
+/* The same of one that is closed, while the one that it was split from is at rest. */
+static void closed_and_at_rest(void **state) {
+    (void)state;
+    rota_runtime *runtime;
+    rota_communicator *whole, *half;
+    rota_ticket ticket;
+    pthread_t thread;
+    rank_graph g;
+    open_runtimes(1, &runtime);
+    assert_int_equal(pthread_barrier_init(&both, NULL, 2), 0);
+    assert_int_equal(pthread_create(&thread, NULL, split_and_look_late, NULL), 0);
+    const rota_communicator_options options =
+        ROTA_COMMUNICATOR_OPTIONS(.name = "whole", .address = "127.0.0.1:48656", .size = 2);
+    assert_ok(rota_communicator_open(runtime, &options, &whole));
+    assert_ok(rota_communicator_open_split(whole, 0, 0, "half", &half));
+    begin(&g, runtime, half, false);
+    float *values = calloc(TORN_COUNT, sizeof *values);
+    const rota_tensor x = made(&g, ROTA_F32, TORN_COUNT, values);
+    free(values);
+    assert_ok(rota_op_send(g.tape, half, 1, x));
+    compile(&g);
+    (void)pthread_barrier_wait(&both);
+    assert_ok(rota_submit(g.plan, NULL, &ticket));
+    test_nap_ms(1000); /* the connection is full */
+    assert_ok(rota_communicator_close(half, 0));
+    assert_status(rota_wait(ticket, 0), ROTA_NODE_FAILED);
+    (void)pthread_barrier_wait(&both);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_ok(rota_communicator_close(whole, 0));
     assert_int_equal(pthread_barrier_destroy(&both), 0);
     end(&g);
     drop(x);
@@ -256,6 +316,7 @@ int main(void) {
         cmocka_unit_test(one_deadline),
         cmocka_unit_test(ranks_that_meet),
         cmocka_unit_test(ended_and_at_rest),
+        cmocka_unit_test(closed_and_at_rest),
         cmocka_unit_test(meetings_that_will_not_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
