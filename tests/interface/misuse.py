@@ -143,7 +143,9 @@ OF = {
     "rota_backward": {"loss": "w.loss"},
     "rota_op_concat": {"count": "2"}, "rota_op_global_norm": {"count": "2"}, "rota_op_clip_global_norm": {"count": "2"},
     "rota_gradient_end": {"write": "misuse_begun()"},
-    "rota_op_cast": {"dtype": "ROTA_F16"}, "rota_tensor_describe": {"text": "w.text"},
+    "rota_op_cast": {"dtype": "ROTA_F16"}, "rota_op_f8_scale": {"dtype": "ROTA_F8_E5M2"},
+    "rota_op_quantize": {"dtype": "ROTA_F8_E5M2"}, "rota_op_scaled_matmul": {"dtype": "ROTA_BF16"},
+    "rota_tensor_describe": {"text": "w.text"},
     "rota_plan_explain": {"text": "w.text"}, "rota_plan_explain_kernel": {"text": "w.text"},
     "rota_op_conv2d_backward_weight": {"kh": "1", "kw": "1"},
     "rota_op_max_pool2d_backward": {"height": "2", "width": "2"},
@@ -166,6 +168,8 @@ TENSORS = {
     "classifier": {"labels": "I32 4"}, "classifier_of_ranks": {"labels": "I32 4"},
     "index_add": {"index": "I32 4", "y": "I32 4"},
     "loss_scale": {"norm": "F32 1", "state": "F32 2"},
+    "scaled_matmul": {"a": "F8_E4M3FN 4,4", "b": "F8_E4M3FN 4,4", "scale_a": "F32 1", "scale_b": "F32 1",
+                      "bias": "BF16 4", "y": "BF16 4,4"},
     "reduce_scatter": {"y": "F32 2,4"}, "all_gather": {"y": "F32 8,4"},
     "nonzero": {"index": "I32 16", "count": "I32 1"}, "compact": {"mask": "F32 4", "count": "I32 1"},
     "unique": {"y": "F32 16", "count": "I32 1", "inverse": "I32 4,4"},
@@ -209,7 +213,7 @@ REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_
             "rota_op_avg_pool2d", "rota_op_max_pool2d_backward", "rota_op_avg_pool2d_backward"}  # options
 NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residual_layernorm": {"weight", "bias"},
                 "group_norm": {"weight", "bias"}, "attention_residual": {"previous"}, "sgd": {"m"},
-                "unique": {"inverse"}}
+                "unique": {"inverse"}, "scaled_matmul": {"bias"}}
 # What the world's device, the CPU, has not: a sentence says so.
 NOT_ON_CPU = {"rota_stream_signal", "rota_stream_wait", "rota_stream_follow",
               "rota_device_open_vulkan", "rota_device_open_cuda",
