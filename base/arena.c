@@ -108,13 +108,13 @@ static void system_free(void *memory, size_t size) {
 }
 
 void *rota_chunk_alloc(size_t size, size_t *out_size) {
+    (void)pthread_once(&fork_once, watch_forks); /* before the mutex is locked for the first time */
     if (size > (size_t)1 << MAX_SHIFT) {
         if (size > SIZE_MAX - PAGE) return NULL;
         *out_size = (size + PAGE - 1) & ~(size_t)(PAGE - 1);
         rota_chunk_cache_trim(); /* whoever needs so much may need all that there is */
         return system_alloc(*out_size);
     }
-    (void)pthread_once(&fork_once, watch_forks);
     const unsigned kind = class_of(size, out_size);
     pthread_mutex_lock(&cache_mutex);
     free_block *block = cache[kind];

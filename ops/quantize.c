@@ -60,7 +60,7 @@ rota_status rota_op_f8_scale(rota_tape *tape, rota_tensor x, rota_dtype dtype, b
     ROTA_TAPE_AS_OP(tape, "f8_scale", constant_scale(tape, x, dtype, by_rows, out_scale));
 }
 
-/* In f32, so that a number is rounded once. */
+/* In f32, so that the quotient is not rounded to 16 bits first. */
 static rota_status quantize(rota_tape *tape, rota_tensor x, rota_dtype dtype, bool by_rows,
                             rota_tensor *out_y, rota_tensor *out_scale) {
     rota_tensor wide = x;

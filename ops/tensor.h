@@ -31,8 +31,8 @@ ROTA_API uint32_t rota_dtype_bytes(rota_dtype dtype);
 ROTA_API bool rota_dtype_is_real(rota_dtype dtype);
 /* f8_e4m3fn or f8_e5m2, the 8-bit floats of the OCP's OFP8 (Micikevicius et al., arXiv 2209.05433): a sign, 4 bits of
  * exponent and 3 of mantissa, up to 448, with NaNs and no infinities; or 5 and 2, up to 57344, with both. They are
- * stored, moved, cast to and from real dtypes (rota_op_cast), and nothing else is computed of them alone. No gradient
- * passes through them. */
+ * stored, moved, cast to and from real dtypes (rota_op_cast) and multiplied with scales (rota_op_scaled_matmul); no
+ * other op computes with them. No gradient passes through them. */
 ROTA_API bool rota_dtype_is_f8(rota_dtype dtype);
 
 #define ROTA_RANK_MAX 8

@@ -41,9 +41,9 @@ endforeach()
 if(NOT ROTA_SANITIZE)
   foreach(entry faults_planted_forgotten:137 fuzz_gradients_vk:120 test_attention_cudnn:39 test_sequence_loss:33
       test_op_window:30 test_install:29 fuzz_losses:26 test_cpp_clangxx:23 test_waits:20 test_recompute:20
-      test_gpt_write:6 test_batch_memory:14 fuzz_gradients_cpu:14 test_gate_watch:13 fuzz_after:12
-      fuzz_losses_limited:11 fuzz_watched:10 faults_planted_silent:10 fuzz_joins_adversary:9 fuzz_losses_after:9
-      fuzz_ordered_cuda_stub:7 faults_planted_wrong:6 faults_planted_leak:6)
+      test_gpt_write:6 test_offline_compilers:60 test_batch_memory:14 fuzz_gradients_cpu:14 test_gate_watch:13
+      fuzz_after:12 fuzz_losses_limited:11 fuzz_watched:10 faults_planted_silent:10 fuzz_joins_adversary:9
+      fuzz_losses_after:9 fuzz_ordered_cuda_stub:7 faults_planted_wrong:6 faults_planted_leak:6)
     string(REPLACE ":" ";" entry ${entry})
     list(GET entry 0 name)
     list(GET entry 1 cost)

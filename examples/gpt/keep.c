@@ -59,8 +59,8 @@ const gpt_kept *gpt_keeper_latest(gpt_keeper *keeper) {
 }
 
 uint64_t gpt_saved_since(const gpt_saved *saved, const char *dir, uint64_t step) {
-    const uint64_t there = gpt_checkpoint_files_step(dir);
     if (saved->step >= step) return saved->step;
+    const uint64_t there = gpt_checkpoint_files_step(dir);
     return there != saved->found_step && there > step ? there : 0;
 }
 

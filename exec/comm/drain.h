@@ -19,7 +19,8 @@ rota_drain *rota_drain_begin(rota_engine *engine, const rota_drain_message *mess
 /* Gets on, without waiting. `is_own_over`: all messages that this rank named have come to their end. True: so have
  * those of all others, and none of the drain's own is under way. */
 bool rota_drain_go_on(rota_drain *drain, bool is_own_over);
-/* Why it can't get on, as what a rank names there can't be; "": it can. */
+/* Why it can't get on, as what a rank names there can't be, or failed; "": it can, or there is no memory, or the engine
+ * takes no more. */
 const char *rota_drain_failure(const rota_drain *drain);
 /* Of what the engine may still touch. */
 uint64_t rota_drain_bytes(const rota_drain *drain);

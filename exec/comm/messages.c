@@ -475,6 +475,11 @@ static rota_status take_split(rota_transport *transport, const char *name, rota_
     if (!members) return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory for a split", name);
     const uint32_t size = gather_group(m, m->split.own.color, members, &own);
     const uint64_t reserved = m->split.all[members[0]].reserved;
+    if (reserved == 0) {
+        free(members);
+        return rota_fail(ROTA_INTERNAL,
+                         "communicator '%s': a rank takes part in split 0, expected 1 at the least", name);
+    }
     for (uint32_t i = 0; i < size; i++) members[i] = m->members[members[i]];
     const uint64_t number = reserved * engine->size + members[0];
     rota_messages *made = NULL;

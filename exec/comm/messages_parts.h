@@ -74,7 +74,7 @@ typedef struct rota_messages_end {
     bool gave_up; /* as the farewell says */
     uint64_t
         concludes_ns; /* until when it hears who still says something, before what was under way ends; 0: no */
-    uint64_t speaks_until_ns;
+    uint64_t speaks_until_ns; /* until when it is asked whether its farewells have gone */
     uint32_t looks;           /* of progress, since others were listened to */
     bool is_closing, is_left; /* to the group */
     uint64_t patience_ns;     /* until when close waits for its own messages */

@@ -177,7 +177,11 @@ static void find_taker(tcp_engine *e, connection *p) {
     const bool can_be = p->head.size_bytes <= ROTA_ENGINE_MESSAGE_MOST;
     m = can_be ? malloc(sizeof *m + p->head.size_bytes) : NULL;
     if (!m) {
-        lose(e, p, can_be ? "no host memory for a message" : "it sends what ranks do not");
+        char reason[80] = "no host memory for a message";
+        if (!can_be)
+            (void)snprintf(reason, sizeof reason, "it sends a message of %llu bytes, expected %d at the most",
+                           (unsigned long long)p->head.size_bytes, ROTA_ENGINE_MESSAGE_MOST);
+        lose(e, p, reason);
         return;
     }
     *m = (message){.head = p->head, .room = m + 1, .room_bytes = p->head.size_bytes, .is_copy = true};

@@ -165,7 +165,7 @@ static void end_world(world *ended) {
     free(ended);
 }
 
-/* Who closes has cancelled all of its messages. */
+/* Who closes has cancelled all of its messages, or let go of them. */
 static void close_engine(rota_engine *base) {
     world *left = engine_of(base)->world;
     (void)pthread_mutex_lock(&left->mutex);

@@ -224,7 +224,7 @@ static cudaDataType type_of(rota_dtype dtype) {
     }
 }
 
-/* The scales of 8-bit operands, in the device's memory; its first operand is b. Sums stay in full f32: fast
+/* The scales of 8-bit operands, in the device's memory; its first operand is b. Sums are the matrix units' own: fast
  * accumulation is off unless asked for. */
 static rota_status describe_scales(const rota_matmul_params *p, const rota_cublaslt_extra *extra,
                                    rota_cublaslt_product *product) {

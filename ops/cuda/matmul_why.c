@@ -5,13 +5,17 @@
 #include "ops/cuda/matmul_tiles.h"
 
 static void say_product(rota_text_out *out, const rota_matmul_params *p, rota_dtype dtype) {
-    rota_text_say(
-        out,
-        "product: %u x %u x %u (m, n, k) of %s, results %s, sums f32; leading dimensions %u, %u, %u%s%s%s",
-        p->m, p->n, p->k, rota_dtype_name(dtype), rota_dtype_name((rota_dtype)p->c_dtype), p->lda, p->ldb,
-        p->ldc, p->flags & ROTA_MATMUL_TRANSPOSE_A ? ", a transposed" : "",
-        p->flags & ROTA_MATMUL_TRANSPOSE_B ? ", b transposed" : "",
-        p->flags & ROTA_MATMUL_ACCUMULATE ? ", added to what is there" : "");
+    rota_text_say(out,
+                  "product: %u x %u x %u (m, n, k) of %s, results %s, sums f32; leading dimensions %u, %u, "
+                  "%u%s%s%s%s%s",
+                  p->m, p->n, p->k, rota_dtype_name(dtype), rota_dtype_name((rota_dtype)p->c_dtype), p->lda,
+                  p->ldb, p->ldc, p->flags & ROTA_MATMUL_TRANSPOSE_A ? ", a transposed" : "",
+                  p->flags & ROTA_MATMUL_TRANSPOSE_B ? ", b transposed" : "",
+                  p->flags & ROTA_MATMUL_ACCUMULATE ? ", added to what is there" : "",
+                  p->flags & ROTA_MATMUL_OTHER_F8 ? ", b of the other 8-bit format" : "",
+                  p->flags & ROTA_MATMUL_SCALED_BY_ROWS ? ", scaled by rows"
+                  : p->flags & ROTA_MATMUL_SCALED       ? ", scaled"
+                                                        : "");
     if (p->batch[0] * p->batch[1] * p->batch[2] != 1)
         rota_text_say(out, ", batches %u x %u x %u", p->batch[0], p->batch[1], p->batch[2]);
     rota_text_say(out, "\n");

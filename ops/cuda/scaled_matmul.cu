@@ -38,7 +38,9 @@ ROTA_KERNEL(scaled_matmul, ROTA_SCALED_OPERANDS, rota_scaled_matmul_params, ROTA
     const uint8_t *b = rota_operand<const uint8_t>(args, ROTA_SCALED_B);
     const uint32_t y = threadIdx.x / SIDE, x = threadIdx.x % SIDE;
     float sum[PATCH][PATCH] = {};
-    for (uint32_t k0 = 0; k0 < p.k; k0 += DEPTH) {
+    /* Counted: k0 would wrap where k is near 2^32. */
+    for (uint32_t step = 0, steps = p.k ? (p.k - 1) / DEPTH + 1 : 0; step < steps; step++) {
+        const uint32_t k0 = step * DEPTH;
         stage(p.a_dtype, a, row, p.m, p.lda, k0, p.k, left);
         stage(p.b_dtype, b, column, p.n, p.ldb, k0, p.k, right);
         __syncthreads();

@@ -103,8 +103,10 @@ rota_status rota_cuda_call_scaled_matmul(const rota_cuda_call *call) {
     product_call_of(call, &product);
     const bool measured = rota_matmul_choice_find(&product.params, dtype_of(call), call->target, &choice) &&
                           choice.way == ROTA_MATMUL_BY_CUBLASLT;
-    const rota_status status =
-        rota_cuda_call_cublaslt(&product.call, dtype_of(call), &product.extra, measured ? &choice : NULL);
+    const rota_status status = call->again
+                                   ? ROTA_UNSUPPORTED
+                                   : rota_cuda_call_cublaslt(&product.call, dtype_of(call), &product.extra,
+                                                             measured ? &choice : NULL);
     if (status != ROTA_UNSUPPORTED) return status;
     return rota_cuda_image_run(&portable, call, call->operands, call->operand_bytes, call->params);
 }

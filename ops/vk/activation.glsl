@@ -35,7 +35,9 @@ float sigmoid(float x) {
 }
 
 /* 0.5 * (1 + tanh(u)) is 1 / (1 + exp(-2 u)): one exponential, and no difference that loses digits. */
-float gelu(float x) { return x / (1.0 + exp(-2.0 * GELU_A * (x + GELU_B * x * x * x))); }
+float gelu(float x) { /* not to infinity, which a device need not have */
+    return x / (1.0 + exp(min(-2.0 * GELU_A * (x + GELU_B * x * x * x), 87.0)));
+}
 
 float gelu_derivative(float x) {
     const float e = exp(-2.0 * GELU_A * abs(x + GELU_B * x * x * x)), r = 1.0 / (1.0 + e);

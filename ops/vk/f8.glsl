@@ -29,8 +29,8 @@ float from_f8(uint dtype, uint code) {
     const bool wide = dtype == DTYPE_F8_E5M2;
     const uint cut = wide ? 21u : 20u, bias = wide ? 15u : 7u;
     const uint sign = (code & 0x80u) << 24, magnitude = code & 0x7Fu;
-    if (wide ? magnitude > 0x7Cu : magnitude == 0x7Fu) return uintBitsToFloat(sign | 0x7FC00000u);
-    if (wide && magnitude == 0x7Cu) return uintBitsToFloat(sign | 0x7F800000u);
+    if (wide && magnitude >= 0x7Cu) return uintBitsToFloat(sign | 0x7F800000u | (magnitude & 3u) << 21);
+    if (!wide && magnitude == 0x7Fu) return uintBitsToFloat(sign | 0x7FC00000u);
     if (magnitude >> (23u - cut) != 0u) return uintBitsToFloat(sign | ((magnitude << cut) + ((127u - bias) << 23)));
     const float small = float(magnitude) * (wide ? 0.0000152587890625 : 0.001953125); /* 2^-16, 2^-9: exact */
     return sign != 0u ? -small : small;

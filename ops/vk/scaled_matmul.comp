@@ -44,7 +44,9 @@ void main() {
     const uint y = gl_LocalInvocationIndex / SIDE, x = gl_LocalInvocationIndex % SIDE;
     float sum[PATCH * PATCH];
     [[unroll]] for (uint i = 0u; i < PATCH * PATCH; ++i) sum[i] = 0.0;
-    for (uint k0 = 0u; k0 < pc.k; k0 += DEPTH) {
+    /* Counted: k0 would wrap where k is near 2^32. */
+    for (uint step = 0u, steps = pc.k > 0u ? (pc.k - 1u) / DEPTH + 1u : 0u; step < steps; ++step) {
+        const uint k0 = step * DEPTH;
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             const uint to = (from + j) * (TILE + 1u) + staged;
             left[to] = fetch(A_DTYPE, a, row + staged, pc.m, pc.lda, k0 + from + j);

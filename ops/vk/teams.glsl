@@ -14,7 +14,7 @@ layout(constant_id = 4) const uint KEPT = 1u;
 
 const uint KEPT_MOST = 4u, BLOCK = 32u;
 shared vec2 team_values[gl_WorkGroupSize.x];
-shared vec2 team_blocks[gl_WorkGroupSize.x / 16u];
+shared vec2 team_blocks[gl_WorkGroupSize.x / BLOCK];
 
 uint team_lane() { return gl_LocalInvocationIndex % LANES; }
 uint team_row() { return rota_group_index() * (gl_WorkGroupSize.x / LANES) + gl_LocalInvocationIndex / LANES; }

@@ -100,7 +100,7 @@ rota_status rota_lower_keep_physicals(rota_compiler *c) {
         c->info->told.physical_buffer = buffers;
     }
     for (uint32_t i = 0; i < c->physicals.count; i++)
-        to[i] = (rota_plan_physical){.offset_bytes = from[i].offset_bytes & (((uint64_t)1 << 48) - 1),
+        to[i] = (rota_plan_physical){.offset_bytes = from[i].offset_bytes & ROTA_EXEC_OFFSET_MAX,
                                      .part = from[i].part,
                                      .packed = from[i].packed,
                                      .is_mirror = from[i].is_mirror,

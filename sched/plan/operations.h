@@ -135,7 +135,8 @@ typedef struct rota_plan_bodies {
 } rota_plan_bodies;
 
 /* What says which physical an access has, which buffer a physical, and which segment an operation, beside what an
- * executor gets (kept.c). A plan on one device needs the fewest of them. */
+ * executor gets (kept.c). Plans on one device have `lane_base` and `workspaces`, those on several `physical_buffer` and
+ * a list of accesses' physicals. */
 typedef struct rota_plan_told {
     const uint32_t *physical_buffer; /* plan buffers; NULL: they have the same numbers */
     const uint32_t *segment_of;      /* by operation: of plan->segments; NULL: there is one */

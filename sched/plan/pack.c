@@ -379,7 +379,7 @@ static __attribute__((cold)) rota_status refuse_size(const rota_compiler *c, con
 }
 
 static inline rota_status check_size(const space *s, const rota_physical *physical) {
-    return rota_aligned_size(physical->size_bytes) <= s->piece_limit ? ROTA_OK : refuse_size(s->c, physical);
+    return physical->size_bytes <= s->piece_limit ? ROTA_OK : refuse_size(s->c, physical);
 }
 
 static rota_status space_init(space *s, rota_compiler *c, uint32_t part) {

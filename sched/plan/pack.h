@@ -27,7 +27,8 @@ static inline uint64_t rota_aligned_size(uint64_t size) {
     return (size + ROTA_BUFFER_ALIGNMENT - 1) & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);
 }
 
-/* The most that a piece of the arena of the part, and of those that share its memory, may hold. */
+/* The most that a piece of the arena of the part, and of those that share its memory, may hold: a multiple of what
+ * sizes are rounded up to, so that a size that is no more needs no rounding to be compared. */
 static inline uint64_t rota_piece_limit(const rota_compiler *c, uint32_t part) {
     uint64_t limit = ROTA_EXEC_SIZE_MAX; /* operands' offsets in it */
     for (uint32_t p = 0; p < c->partitions.count; p++) {

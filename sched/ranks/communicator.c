@@ -218,7 +218,7 @@ static bool end_run(rota_communicator *c, rota_status status) {
 /* A device's library may touch what a run has: it is closed when that is over. */
 static bool look_at_close(rota_communicator *c) {
     rota_under_way *own = &c->under_way;
-    uint64_t abandoned;
+    uint64_t abandoned = 0;
     if (!rota_rank_device_close(c)) return true;
     if (!own->transport->vtable->close(own->transport, own->close_deadline_ns, &abandoned)) {
         if (!own->transport->has_left) return true;

@@ -92,9 +92,9 @@ void rota_communicator_speak(rota_communicator *communicator);
 /* On the thread: closes a transport that nobody wants, beside what else it has. */
 void rota_communicator_drop(rota_rank_thread *thread, rota_transport *transport);
 /* Compares what graphs have on it from `first` on, whose graph is there until it is over; all ranks do. In three steps,
- * so that of several communicators none waits for another one's: begun, which waits for nothing; posted, when what was
- * submitted on it is over; and waited for, until the other ranks have come. Errors as of a split. Where one fails
- * before it is waited for it is gone. */
+ * so that of several communicators none waits for another one's: begun, which waits for nothing where there is room for
+ * one more read; posted, when what was submitted on it is over; and waited for, until the other ranks have come. Errors
+ * as of a split. Where one fails before it is waited for it is gone. */
 typedef struct rota_comparison rota_comparison;
 rota_status rota_comparison_begin(rota_communicator *communicator, const rota_collective_position *first,
                                   rota_comparison **out_comparison);

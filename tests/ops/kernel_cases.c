@@ -792,7 +792,8 @@ static void test_loss_scale(void **state) {
           OUT(1));
 }
 
-/* More than 65535 workgroups, folded into y, and more than 2^24 elements, beyond what an f32 counts. */
+/* More than 65535 workgroups, folded into y (softmax and matmul), and more than 2^24 elements, beyond what an f32
+ * counts. */
 static void test_large_counts(void **state) {
     (void)state;
     const uint32_t rows = 70001, n = (1u << 24) + 4097;

@@ -24,7 +24,7 @@ static int is_begun_here;
  * of MPI_COMM_SELF, and so calls `ends` below, in the application's thread. That waits until no call of this library is
  * within MPI, and none goes in any more: each holds `calls` as a reader, and looks at has_ended behind it. */
 static pthread_rwlock_t calls = PTHREAD_RWLOCK_INITIALIZER;
-static atomic_int has_ended, ends_here; /* by the application, under worlds; by end_life */
+static atomic_int has_ended, ends_here; /* by the application, under worlds or not; by end_life */
 static int is_watched;
 
 /* Not OK: MPI is gone, and is not to be called; else leave_mpi follows. */
@@ -153,6 +153,8 @@ static int begin(const uint64_t *taken, void **out_world, uint32_t *out_rank, ui
     if (!made) return MPI_ERR_NO_MEM;
     int error = enter_mpi();
     const int is_in = error == MPI_SUCCESS;
+    if (error == ROTA_MPI_ENDED)
+        error = ROTA_MPI_FINALISED; /* under worlds of before, or when there was none */
     if (error == MPI_SUCCESS) error = begin_life(taken != NULL);
     const int is_alive = error == MPI_SUCCESS;
     if (error == MPI_SUCCESS) error = duplicate(taken, &made->mpi);
