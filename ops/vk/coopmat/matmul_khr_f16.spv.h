@@ -1,5 +1,5 @@
 /* matmul_khr.comp as SPIR-V, elements f16. Made by build.sh.
- * SHA-256 of its sources: 9ac8ea01899237056262ff0a805a042db94efa6bc7e811e00d6b44092982b15f */
+ * SHA-256 of its sources: d4c8bf5eef757b2ab739081a47e03a4156ef116a99ac69f9e79606271214547e */
 /* clang-format off */
 #include <stdint.h>
 static const uint32_t rota_spv_matmul_khr_f16[] = {

@@ -1,5 +1,5 @@
 /* matmul_nv.comp as SPIR-V, elements bf16. Made by build.sh.
- * SHA-256 of its sources: 2b5ac3c5c2491b69280518ef7db2787da76a479d037e85368086b9f532e665fc */
+ * SHA-256 of its sources: d314f2de7d44d6f7390cc2d34431214b53257fec08cf93faba5e8d342bb9ed98 */
 /* clang-format off */
 #include <stdint.h>
 static const uint32_t rota_spv_matmul_nv_bf16[] = {
