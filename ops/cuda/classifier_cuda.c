@@ -134,7 +134,7 @@ static rota_status tune_classifier(const rota_cuda_call *call) {
         products_of(call, firsts[i], rows_at(p, firsts[i]), products);
         for (uint32_t k = 0; k < PRODUCTS; k++) {
             const rota_cuda_call of = call_of(call, &products[k]);
-            ROTA_TRY(rota_matmul_choice_measure(&of, (rota_dtype)p->loss.dtype));
+            ROTA_TRY(rota_matmul_choice_measure(&of, (rota_dtype)p->loss.dtype, NULL));
         }
     }
     return ROTA_OK;

@@ -45,8 +45,9 @@ static rota_status call_at_once(const rota_cuda_call *call) {
 }
 
 /* The product alone, to where dz is going to be. */
-static void product_of(const rota_cuda_call *call, rota_linear_product_call *out) {
-    rota_linear_product_call_of(call, (const uint32_t[]){A, B, DZ, OWN}, out);
+static void product_of(const rota_cuda_call *call, rota_cuda_product_call *out) {
+    const rota_matmul_params params = rota_linear_product(call->params);
+    rota_cuda_product_call_of(call, &params, (const uint32_t[]){A, B, DZ, OWN}, out);
 }
 
 static rota_status call_separately(const rota_cuda_call *call) {
@@ -54,7 +55,7 @@ static rota_status call_separately(const rota_cuda_call *call) {
     const rota_linear_params gradient = {.m = p->m, .n = p->n, .dtype = p->dtype, .chunk = p->chunk};
     const uint32_t indices[ROTA_LINEAR_GELU_OPERANDS] = {KEPT, DZ, DZ, PARTIAL};
     uint64_t operands[ROTA_LINEAR_GELU_OPERANDS], bytes[ROTA_LINEAR_GELU_OPERANDS];
-    rota_linear_product_call product;
+    rota_cuda_product_call product;
     product_of(call, &product);
     ROTA_TRY(rota_cuda_call_product(&product.call, (rota_dtype)p->dtype));
     for (uint32_t i = 0; i < ROTA_LINEAR_GELU_OPERANDS; i++) {
@@ -78,12 +79,12 @@ static rota_status tune_gelu_product(const rota_cuda_call *call) {
     const rota_dtype dtype = (rota_dtype)((const rota_linear_params *)call->params)->dtype;
     char key[ROTA_CHOICE_KEY_MAX];
     choice chosen;
-    rota_linear_product_call product;
+    rota_cuda_product_call product;
     key_of(call, key);
     if (rota_choices_find(call->target->cache_dir, key, &chosen, sizeof chosen) && chosen.way == AT_ONCE)
         return ROTA_OK;
     product_of(call, &product);
-    ROTA_TRY(rota_matmul_choice_measure(&product.call, dtype));
+    ROTA_TRY(rota_matmul_choice_measure(&product.call, dtype, NULL));
     if (rota_choices_find(call->target->cache_dir, key, &chosen, sizeof chosen)) return ROTA_OK;
     ROTA_TRY(rota_measure_fill((CUstream)call->stream, dtype, call->operands, call->operand_bytes, PARTIAL));
     rota_measure *measure;

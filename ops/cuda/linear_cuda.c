@@ -23,22 +23,8 @@ static bool is_gradient(const rota_linear_params *p) {
     return (p->flags & (ROTA_LINEAR_SUMS_A | ROTA_LINEAR_SUMS_B)) != 0;
 }
 
-void rota_linear_product_call_of(const rota_cuda_call *call, const uint32_t indices[4],
-                                 rota_linear_product_call *out) {
-    out->params = rota_linear_product(call->params);
-    out->call = *call;
-    out->call.params = &out->params;
-    out->call.operands = out->operands;
-    out->call.operand_bytes = out->bytes;
-    out->call.operand_count = call->operand_count > indices[3] ? 4 : 3;
-    for (uint32_t i = 0; i < out->call.operand_count; i++) {
-        out->operands[i] = call->operands[indices[i]];
-        out->bytes[i] = call->operand_bytes[indices[i]];
-    }
-}
-
 /* alone: without the epilogue, to where the parts have it. */
-static void product_of(const rota_cuda_call *call, bool alone, rota_linear_product_call *out) {
+static void product_of(const rota_cuda_call *call, bool alone, rota_cuda_product_call *out) {
     const rota_linear_params *p = call->params;
     const uint32_t own =
         is_gradient(p) ? (uint32_t)ROTA_LINEAR_GRADIENT_OPERANDS : (uint32_t)ROTA_LINEAR_OPERANDS;
@@ -46,8 +32,9 @@ static void product_of(const rota_cuda_call *call, bool alone, rota_linear_produ
     const uint32_t c = is_gradient(p)   ? ROTA_LINEAR_GRADIENT_OPERAND_C
                        : alone && keeps ? ROTA_LINEAR_OPERAND_KEPT
                                         : ROTA_LINEAR_OPERAND_Y;
-    rota_linear_product_call_of(call, (const uint32_t[]){0, 1, c, own}, out);
-    if (alone) out->params.flags &= ~(uint32_t)ROTA_LINEAR_EPILOGUE;
+    rota_matmul_params params = rota_linear_product(p);
+    if (alone) params.flags &= ~(uint32_t)ROTA_LINEAR_EPILOGUE;
+    rota_cuda_product_call_of(call, &params, (const uint32_t[]){0, 1, c, own}, out);
 }
 
 static rota_cublaslt_extra extra_of(const rota_cuda_call *call) {
@@ -65,7 +52,7 @@ static rota_status call_separately(const rota_cuda_call *call) {
     rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX] = {0};
     const uint32_t count =
         is_gradient(p) ? rota_linear_gradient_parts(p, parts) : rota_linear_parts(p, parts);
-    rota_linear_product_call product;
+    rota_cuda_product_call product;
     product_of(call, true, &product);
     ROTA_TRY(rota_cuda_call_product(&product.call, (rota_dtype)p->dtype));
     for (uint32_t i = 1; i < count; i++) {
@@ -97,7 +84,7 @@ static rota_status call_linear(const rota_cuda_call *call) {
     const rota_linear_params *p = call->params;
     const rota_dtype dtype = (rota_dtype)p->dtype;
     if (!(p->flags & ROTA_LINEAR_EPILOGUE)) return call_separately(call); /* the product is all */
-    rota_linear_product_call fused;
+    rota_cuda_product_call fused;
     product_of(call, false, &fused);
     rota_matmul_choice choice;
     const bool measured = rota_matmul_choice_find(&fused.params, dtype, call->target, &choice);
@@ -114,14 +101,14 @@ static rota_status call_linear(const rota_cuda_call *call) {
 
 static rota_status tune_linear(const rota_cuda_call *call) {
     const rota_dtype dtype = (rota_dtype)((const rota_linear_params *)call->params)->dtype;
-    rota_linear_product_call alone, fused;
+    rota_cuda_product_call alone, fused;
     product_of(call, true, &alone);
     product_of(call, false, &fused);
     rota_matmul_choice choice;
     if (rota_matmul_choice_find(&fused.params, dtype, call->target, &choice) &&
         choice.way != ROTA_MATMUL_SEPARATELY)
         return ROTA_OK;
-    ROTA_TRY(rota_matmul_choice_measure(&alone.call, dtype));
+    ROTA_TRY(rota_matmul_choice_measure(&alone.call, dtype, NULL));
     if (!(fused.params.flags & ROTA_LINEAR_EPILOGUE)) return ROTA_OK;
     const rota_cublaslt_extra extra = extra_of(call);
     rota_matmul_measuring *measuring;

@@ -19,16 +19,6 @@ rota_status rota_cuda_tune_linear_gradient(const rota_cuda_call *call);
 uint64_t rota_cuda_workspace_linear(const void *params, const uint64_t *operand_bytes,
                                     const rota_cuda_target *target);
 
-/* The call of a product that is part of such a kernel's: of those of its operands, a, b, c, and the workspace where it
- * has that. Points into itself. */
-typedef struct rota_linear_product_call {
-    rota_matmul_params params;
-    uint64_t operands[4], bytes[4];
-    rota_cuda_call call;
-} rota_linear_product_call;
-void rota_linear_product_call_of(const rota_cuda_call *call, const uint32_t indices[4],
-                                 rota_linear_product_call *out_product);
-
 /* rota_kernel_functions.why of both. */
 void rota_cuda_why_linear(rota_text_out *out, const rota_linear_params *params,
                           const rota_cuda_target *target);

@@ -213,10 +213,11 @@ rota_status rota_matmul_measure_end(rota_matmul_measuring *m) {
     return ROTA_OK;
 }
 
-rota_status rota_matmul_choice_measure(const rota_cuda_call *call, rota_dtype dtype) {
+rota_status rota_matmul_choice_measure(const rota_cuda_call *call, rota_dtype dtype,
+                                       const rota_cublaslt_extra *extra) {
     rota_matmul_measuring *m;
     rota_matmul_choice choice;
-    ROTA_TRY(rota_matmul_measure_begin(call, dtype, NULL, NULL, &m));
+    ROTA_TRY(rota_matmul_measure_begin(call, dtype, extra, NULL, &m));
     while (rota_matmul_measure_next(m, &choice))
         rota_matmul_measure_ran(m, rota_matmul_measure_put(m, &choice));
     return rota_matmul_measure_end(m);

@@ -58,9 +58,10 @@ rota_matmul_origin rota_matmul_choice_report(const rota_matmul_params *params, r
 void rota_matmul_choice_keep(const rota_matmul_params *params, rota_dtype dtype,
                              const rota_cuda_target *target, const rota_matmul_choice *choice);
 
-/* Measures the candidates for a product alone on call->stream and remembers the fastest. Overwrites the
- * operands. */
-rota_status rota_matmul_choice_measure(const rota_cuda_call *call, rota_dtype dtype);
+/* Measures the candidates for a product alone on call->stream and remembers the fastest. `extra`: as of
+ * rota_cublaslt_open. Overwrites the operands. */
+rota_status rota_matmul_choice_measure(const rota_cuda_call *call, rota_dtype dtype,
+                                       const rota_cublaslt_extra *extra);
 
 /* The same, step by step, where somebody else puts some of the candidates on the stream: of a product with an
  * epilogue, whose flags are in the product's parameters. `whole`: the linear kernel's call, whose operands are

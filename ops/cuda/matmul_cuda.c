@@ -34,6 +34,20 @@ static uint64_t workspace_bytes(const void *params, const uint64_t *operand_byte
     return rota_cuda_product_workspace(params, target);
 }
 
+void rota_cuda_product_call_of(const rota_cuda_call *call, const rota_matmul_params *params,
+                               const uint32_t indices[4], rota_cuda_product_call *out) {
+    out->params = *params;
+    out->call = *call;
+    out->call.params = &out->params;
+    out->call.operands = out->operands;
+    out->call.operand_bytes = out->bytes;
+    out->call.operand_count = call->operand_count > indices[3] ? 4 : 3;
+    for (uint32_t i = 0; i < out->call.operand_count; i++) {
+        out->operands[i] = call->operands[indices[i]];
+        out->bytes[i] = call->operand_bytes[indices[i]];
+    }
+}
+
 rota_status rota_cuda_call_cublaslt(const rota_cuda_call *call, rota_dtype dtype,
                                     const rota_cublaslt_extra *extra, const rota_matmul_choice *measured) {
     const uint64_t workspace = call->operand_count > 3 ? call->operands[3] : 0;
@@ -96,7 +110,7 @@ rota_status rota_cuda_call_product(const rota_cuda_call *call, rota_dtype dtype)
         return rota_cuda_call_product(call, dtype);                                                          \
     }                                                                                                        \
     static rota_status tune_##kernel(const rota_cuda_call *call) {                                           \
-        return rota_matmul_choice_measure(call, dtype);                                                      \
+        return rota_matmul_choice_measure(call, dtype, NULL);                                                \
     }                                                                                                        \
     static const rota_kernel kernel = {                                                                      \
         .name = #kernel,                                                                                     \

@@ -39,6 +39,16 @@ rota_status rota_cuda_call_product(const rota_cuda_call *call, rota_dtype dtype)
  * may be NULL. UNSUPPORTED: it takes none of it. */
 rota_status rota_cuda_call_cublaslt(const rota_cuda_call *call, rota_dtype dtype,
                                     const rota_cublaslt_extra *extra, const rota_matmul_choice *measured);
+/* The call of a product that is part of a kernel's: of those of its operands, a, b, c, and the workspace where it
+ * has that. Points into itself. */
+typedef struct rota_cuda_product_call {
+    rota_matmul_params params;
+    uint64_t operands[4], bytes[4];
+    rota_cuda_call call;
+} rota_cuda_product_call;
+void rota_cuda_product_call_of(const rota_cuda_call *call, const rota_matmul_params *params,
+                               const uint32_t indices[4], rota_cuda_product_call *out_product);
+
 /* Bytes of workspace that a product's library node asks for. */
 uint64_t rota_cuda_product_workspace(const rota_matmul_params *params, const rota_cuda_target *target);
 

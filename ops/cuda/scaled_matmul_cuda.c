@@ -69,28 +69,17 @@ static rota_matmul_params product_of(const rota_scaled_matmul_params *p) {
     };
 }
 
-typedef struct product_call {
-    rota_matmul_params params;
-    rota_cublaslt_extra extra;
-    uint64_t operands[4], bytes[4];
-    rota_cuda_call call;
-} product_call;
+static void product_call_of(const rota_cuda_call *call, rota_cuda_product_call *out) {
+    const rota_matmul_params params = product_of(call->params);
+    rota_cuda_product_call_of(
+        call, &params, (const uint32_t[]){ROTA_SCALED_A, ROTA_SCALED_B, ROTA_SCALED_Y, ROTA_SCALED_OPERANDS},
+        out);
+}
 
-static void product_call_of(const rota_cuda_call *call, product_call *out) {
-    static const uint32_t indices[] = {ROTA_SCALED_A, ROTA_SCALED_B, ROTA_SCALED_Y, ROTA_SCALED_OPERANDS};
-    out->params = product_of(call->params);
-    out->extra = (rota_cublaslt_extra){.bias = call->operands[ROTA_SCALED_BIAS_OPERAND],
-                                       .scale_a = call->operands[ROTA_SCALED_SCALE_A],
-                                       .scale_b = call->operands[ROTA_SCALED_SCALE_B]};
-    out->call = *call;
-    out->call.params = &out->params;
-    out->call.operands = out->operands;
-    out->call.operand_bytes = out->bytes;
-    out->call.operand_count = call->operand_count > ROTA_SCALED_OPERANDS ? 4 : 3; /* with a workspace */
-    for (uint32_t i = 0; i < out->call.operand_count; i++) {
-        out->operands[i] = call->operands[indices[i]];
-        out->bytes[i] = call->operand_bytes[indices[i]];
-    }
+static rota_cublaslt_extra extra_of(const rota_cuda_call *call) {
+    return (rota_cublaslt_extra){.bias = call->operands[ROTA_SCALED_BIAS_OPERAND],
+                                 .scale_a = call->operands[ROTA_SCALED_SCALE_A],
+                                 .scale_b = call->operands[ROTA_SCALED_SCALE_B]};
 }
 
 static rota_dtype dtype_of(const rota_cuda_call *call) {
@@ -98,28 +87,24 @@ static rota_dtype dtype_of(const rota_cuda_call *call) {
 }
 
 rota_status rota_cuda_call_scaled_matmul(const rota_cuda_call *call) {
-    product_call product;
+    const rota_cublaslt_extra extra = extra_of(call);
+    rota_cuda_product_call product;
     rota_matmul_choice choice;
     product_call_of(call, &product);
     const bool measured = rota_matmul_choice_find(&product.params, dtype_of(call), call->target, &choice) &&
                           choice.way == ROTA_MATMUL_BY_CUBLASLT;
-    const rota_status status = call->again
-                                   ? ROTA_UNSUPPORTED
-                                   : rota_cuda_call_cublaslt(&product.call, dtype_of(call), &product.extra,
-                                                             measured ? &choice : NULL);
+    const rota_status status = call->again ? ROTA_UNSUPPORTED
+                                           : rota_cuda_call_cublaslt(&product.call, dtype_of(call), &extra,
+                                                                     measured ? &choice : NULL);
     if (status != ROTA_UNSUPPORTED) return status;
     return rota_cuda_image_run(&portable, call, call->operands, call->operand_bytes, call->params);
 }
 
 rota_status rota_cuda_tune_scaled_matmul(const rota_cuda_call *call) {
-    product_call product;
-    rota_matmul_measuring *measuring;
-    rota_matmul_choice choice;
+    const rota_cublaslt_extra extra = extra_of(call);
+    rota_cuda_product_call product;
     product_call_of(call, &product);
-    ROTA_TRY(rota_matmul_measure_begin(&product.call, dtype_of(call), &product.extra, NULL, &measuring));
-    while (rota_matmul_measure_next(measuring, &choice))
-        rota_matmul_measure_ran(measuring, rota_matmul_measure_put(measuring, &choice));
-    return rota_matmul_measure_end(measuring);
+    return rota_matmul_choice_measure(&product.call, dtype_of(call), &extra);
 }
 
 static uint64_t workspace_bytes(const void *params, const uint64_t *operand_bytes,

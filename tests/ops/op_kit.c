@@ -49,6 +49,13 @@ bool op_kit_use_device(const char *id) {
     return true;
 }
 
+void op_kit_on_each_device(void (*test)(const char *device)) {
+    static const char *const devices[] = {"cpu", "vk:0", "cuda:0"};
+    for (int d = 0; d < 3; d++)
+        if (op_kit_use_device(devices[d])) test(devices[d]);
+    assert_true(op_kit_use_device("cpu"));
+}
+
 void op_kit_watch(bool watch) {
     watched = watch;
 }

@@ -15,6 +15,8 @@ int op_kit_run_tests(const struct CMUnitTest *tests, size_t count);
 
 /* The device of the kits that are run from now on; false, with a message, where it can't be opened. */
 bool op_kit_use_device(const char *id);
+/* The test on cpu, vk:0 and cuda:0, where they can be opened; then the CPU is the device again. */
+void op_kit_on_each_device(void (*test)(const char *device));
 /* Whether kernels of plans compiled from now on are watched (rota_compile_options.check_kernels). */
 void op_kit_watch(bool watch);
 /* What it is. */

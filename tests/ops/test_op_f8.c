@@ -7,32 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "ops/op.h"
 
 static const rota_dtype formats[] = {ROTA_F8_E4M3FN, ROTA_F8_E5M2};
 static const double largest_of[] = {448, 57344};
 
-static void on_each_device(void (*test)(const char *device)) {
-    static const char *const devices[] = {"cpu", "vk:0", "cuda:0"};
-    for (int d = 0; d < 3; d++)
-        if (op_kit_use_device(devices[d])) test(devices[d]);
-    assert_true(op_kit_use_device("cpu"));
-}
-
-static float f32_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-static uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 /* The nearest by the definition: the codes' own values compared, the even code where both are as near. */
 static uint8_t nearest(int format, float value) {
-    const uint8_t last = format == 0 ? 0x7E : 0x7B, sign = bits_of(value) >> 31 ? 0x80 : 0;
+    const uint8_t last = format == 0 ? 0x7E : 0x7B, sign = rota_f32_bits(value) >> 31 ? 0x80 : 0;
     uint8_t below = 0;
     if (isnan(value)) return sign | 0x7F;
     const double x = fabs((double)value);
@@ -82,8 +65,8 @@ static void roundings_on(const char *device) {
                 const float low = (float)element_load(formats[format], &code, 0),
                             high = (float)element_load(formats[format], &next, 0),
                             middle = low + (high - low) / 2;
-                const float all[] = {low, f32_of(bits_of(middle) - 1), middle, f32_of(bits_of(middle) + 1),
-                                     high};
+                const float all[] = {low, rota_f32_of_bits(rota_f32_bits(middle) - 1), middle,
+                                     rota_f32_of_bits(rota_f32_bits(middle) + 1), high};
                 for (int i = 0; i < 5; i++) values[count++] = (float)sign * all[i];
             }
             for (uint32_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -96,7 +79,7 @@ static void roundings_on(const char *device) {
 
 static void every_rounding_is_to_nearest_even(void **state) {
     (void)state;
-    on_each_device(roundings_on);
+    op_kit_on_each_device(roundings_on);
 }
 
 /* All 65536 numbers of each 16-bit type. */
@@ -111,7 +94,7 @@ static void from_halves_on(const char *device) {
 
 static void all_16_bit_floats_are_rounded(void **state) {
     (void)state;
-    on_each_device(from_halves_on);
+    op_kit_on_each_device(from_halves_on);
 }
 
 /* To each real dtype, exactly, and back: the same code; a NaN a NaN, and infinity the largest. */
@@ -146,7 +129,7 @@ static void codes_on(const char *device) {
 
 static void every_code_comes_and_goes(void **state) {
     (void)state;
-    on_each_device(codes_on);
+    op_kit_on_each_device(codes_on);
 }
 
 /* Parts that begin and end at any byte; what lies beside them stays. */
@@ -186,7 +169,7 @@ static void moved_on(const char *device) {
 
 static void they_are_moved_at_any_byte(void **state) {
     (void)state;
-    on_each_device(moved_on);
+    op_kit_on_each_device(moved_on);
 }
 
 /* ---- What they are refused by ---- */

@@ -14,13 +14,6 @@
         if (!strstr(rota_last_error(), part)) fail_msg("'%s' is not in: %s", part, rota_last_error());       \
     } while (0)
 
-static void on_each_device(void (*test)(const char *device)) {
-    static const char *const devices[] = {"cpu", "vk:0", "cuda:0"};
-    for (int d = 0; d < 3; d++)
-        if (op_kit_use_device(devices[d])) test(devices[d]);
-    assert_true(op_kit_use_device("cpu"));
-}
-
 /* All codes but NaN and infinities. */
 static void fill_codes(uint8_t *codes, uint64_t count, rota_dtype dtype, uint64_t *random) {
     for (uint64_t i = 0; i < count; i++) do
@@ -77,7 +70,7 @@ static void views_on(const char *device) {
 
 static void views_and_scales_of_rows(void **state) {
     (void)state;
-    on_each_device(views_on);
+    op_kit_on_each_device(views_on);
 }
 
 /* Numbers times their scale are those that were quantized, within half a step; the largest is hit; and the product of
@@ -138,7 +131,7 @@ static void quantized_on(const char *device) {
 
 static void quantizing_fills_the_range(void **state) {
     (void)state;
-    on_each_device(quantized_on);
+    op_kit_on_each_device(quantized_on);
 }
 
 /* Of zeroes the scale is small, and they stay; a NaN makes it one. */

@@ -41,7 +41,7 @@ static void measure(const rota_matmul_params *p, const rota_cuda_target *target)
                                                      .operand_bytes = bytes,
                                                      .operand_count = 3,
                                                      .params = p},
-                                   ROTA_F32));
+                                   ROTA_F32, NULL));
 }
 
 static const char *why(const rota_matmul_params *p, const rota_cuda_target *target, uint32_t slot_mask) {
@@ -131,7 +131,7 @@ static void sums_in_parts(void **state) {
         cublaslt_standin.run_ms = 6;
         cublaslt_standin.parts_most = rounds[round].parts_most;
         bytes[3] = rounds[round].bytes;
-        assert_ok(rota_matmul_choice_measure(&call, ROTA_F32));
+        assert_ok(rota_matmul_choice_measure(&call, ROTA_F32, NULL));
         const char *text = why(&p, &hopper, 0);
         assert_says(text, rounds[round].ways);
         if (round == 0) assert_says(text, "the sum in 4 parts (reduction");
