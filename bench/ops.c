@@ -198,6 +198,7 @@ static rota_status check(trial *t, const opened_device *opened, verdict *v) {
     rota_status status = replay(plan);
     rota_plan_release(plan);
     t->reference.use = use;
+    t->reference.by_matrix_units = rota_device_get_info(opened->device)->kind == ROTA_EXEC_CUDA;
     /* Of nothing there is no reference. */
     bool any = false;
     for (uint32_t i = 0; i < use->output_count; i++) any = any || !rota_tensor_is_empty(&use->outputs[i]);

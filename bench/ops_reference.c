@@ -26,10 +26,24 @@ static void ref_sum_squares(reference *r) {
 
 /* ---- Products ---- */
 
+static double dot(const double *a, const double *b, uint64_t k) {
+    double sum[4] = {0, 0, 0, 0};
+    uint64_t p = 0;
+    for (; p + 4 <= k; p += 4)
+        for (int lane = 0; lane < 4; lane++) sum[lane] += a[p + lane] * b[p + lane];
+    for (; p < k; p++) sum[0] += a[p] * b[p];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
 /* c [m, n] = a b; element (i, p) of a is a[i * ai + p * ap], and so on. */
 static void product(const double *a, uint64_t ai, uint64_t ap, const double *b, uint64_t bp, uint64_t bj,
                     double *c, uint64_t m, uint64_t n, uint64_t k) {
     memset(c, 0, m * n * sizeof *c);
+    if (ap == 1 && bp == 1) { /* both along their rows: else each step along j is a line of the cache */
+        for (uint64_t i = 0; i < m; i++)
+            for (uint64_t j = 0; j < n; j++) c[i * n + j] = dot(a + i * ai, b + j * bj, k);
+        return;
+    }
     for (uint64_t i = 0; i < m; i++)
         for (uint64_t p = 0; p < k; p++)
             for (uint64_t j = 0; j < n; j++) c[i * n + j] += a[i * ai + p * ap] * b[p * bp + j * bj];
@@ -487,6 +501,20 @@ static double normalized_growth(const reference *r) {
     return most;
 }
 
+/* The most that a row of a and one of b come to, as linear_largest has it, with the scales. */
+static double scaled_largest(const reference *r) {
+    const rota_tensor *b = &r->use->inputs[1];
+    const uint64_t k = b->shape[1];
+    double most[2] = {0, 0}, scale[2] = {0, 0};
+    for (int side = 0; side < 2; side++) {
+        const uint64_t rows = count_of(&r->use->inputs[side]) / k,
+                       scales = count_of(&r->use->inputs[2 + side]);
+        for (uint64_t i = 0; i < rows; i++) most[side] = fmax(most[side], squares(r->in[side] + i * k, k));
+        for (uint64_t i = 0; i < scales; i++) scale[side] = fmax(scale[side], fabs(r->in[2 + side][i]));
+    }
+    return sqrt(most[0] * most[1]) * scale[0] * scale[1];
+}
+
 double reference_bound(const reference *r, uint32_t output) {
     double largest = 0, roundings = reference_roundings_basic(r);
     const rota_tensor *y = &r->use->outputs[output];
@@ -517,5 +545,7 @@ double reference_bound(const reference *r, uint32_t output) {
      * that was added up; gelu's slope is at most 1.13. */
     if (strncmp(r->use->op->name, "linear", 6) == 0 && dtype != ROTA_F32)
         bound += 1.13 * 2 * (dtype == ROTA_F16 ? 0x1p-11 : 0x1p-8) * linear_largest(r, largest);
+    if (r->by_matrix_units && strcmp(r->use->op->name, "scaled_matmul") == 0)
+        bound += 0x1p-13 * scaled_largest(r);
     return bound;
 }

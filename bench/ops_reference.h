@@ -10,6 +10,7 @@
 typedef struct reference {
     const rota_op_use *use; /* shapes of inputs and outputs, attributes */
     double *in[ROTA_OP_INPUTS_MAX], *out[ROTA_OP_OUTPUTS_MAX];
+    bool by_matrix_units; /* the result's device may multiply 8-bit floats so: sums of some 14 bits */
 } reference;
 
 /* False if there is no reference for the op. */

@@ -29,7 +29,7 @@ ROTA_API rota_status rota_op_weighted_matmul_into(rota_tape *tape, rota_tensor w
  * On CUDA devices of compute capability 8.9 and more it is one call of cuBLASLt where that takes it: k a multiple of
  * 16, rows of a, b and y a multiple of 16 bytes apart, all at multiples of 16 bytes, none from a slot but scales, not
  * both f8_e5m2, at least 2^18 multiplications; scales of rows on 9.0 alone. Else, as on Vulkan devices, a kernel in f32
- * that uses no matrix units; rota_plan_explain_kernel says which and why. */
+ * that uses no matrix units; rota_plan_explain_kernel says which and why. Those units keep some 14 bits of a sum. */
 ROTA_API rota_status rota_op_scaled_matmul(rota_tape *tape, rota_tensor a, rota_tensor b, rota_tensor scale_a,
                                            rota_tensor scale_b, rota_tensor bias, rota_dtype dtype,
                                            rota_tensor *out_y);
