@@ -55,8 +55,8 @@ static bool run_example(conf *c, rota_device *device, example_run *run, op_resul
     return true;
 }
 
-/* matrix_units: of a product of 8-bit floats whose sums have some 14 bits, as those of NVIDIA's have; the examples' rows
- * come to 72 at the most. */
+/* matrix_units: of a product of 8-bit floats whose sums have some 14 bits, as those of NVIDIA's have; the examples'
+ * rows come to 72 at the most. */
 static bool same_result(conf *c, const char *label, const op_result *got, const op_result *want, bool exact,
                         bool matrix_units) {
     for (uint32_t t = 0; t < got->total; t++)

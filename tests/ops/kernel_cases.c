@@ -421,8 +421,8 @@ static void embedding_case(const uint32_t *shape, rota_dtype type) {
     CHECK(embedding_backward, &p, sums, IN_TYPE(type, rows), INDEX(p.rows, p.classes),
           INOUT_TYPE(type, table));
     const uint32_t few = 1 + p.classes / 100; /* of which each has some hundred rows, or thousands */
-    /* Elements are up to 2: partial sums of n of them stray to about sqrt(n), and each rounding of them is worth 2^-25 of
-     * that: n 3.5e-8 at one deviation in a difference of two such sums, five of which none of 10^5 exceeds. */
+    /* Elements are up to 2: partial sums of n of them stray to about sqrt(n), and each rounding of them is worth 2^-25
+     * of that: n 3.5e-8 at one deviation in a difference of two such sums, five of which none of 10^5 exceeds. */
     const double strayed = fmin(3e-4, 1.75e-7 * (p.rows / few));
     CHECK(embedding_backward, &p, fmax(sums, strayed), IN_TYPE(type, rows), INDEX(p.rows, few),
           INOUT_TYPE(type, table));
