@@ -9,7 +9,6 @@
 #include "elements.glsl"
 #ifdef HALF
 #include "half.glsl"
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer rota_words2 { uvec2 v[]; };
 #endif
 
 layout(local_size_x = 256) in;
@@ -61,20 +60,14 @@ uint64_t operand_address(uint i) {
 
 #ifdef HALF
 float rounded(uint dtype, float x) {
-    return dtype == DTYPE_F32 ? x : dtype == DTYPE_F16 ? from_f16(to_f16(x)) : rota_from_bf16(rota_to_bf16(x));
+    return dtype == DTYPE_F32 ? x : half_widen(dtype, half_narrow(dtype, x));
 }
-float widen(uint dtype, uint bits) { return dtype == DTYPE_F16 ? from_f16(bits) : rota_from_bf16(bits); }
-uint narrow(uint dtype, float x) { return dtype == DTYPE_F16 ? to_f16(x) : rota_to_bf16(x); }
 float load_one(uint dtype, uint64_t base, uint i) { return load_as(dtype, base, i); }
 
 vec4 load_whole(uint dtype, uint64_t base, uint i, uint count) {
     const bool all = count - i >= 4u;
     if (dtype == DTYPE_F32) return load4(base, i, count, all && aligned16(base));
-    if (all && (uint(base) & 7u) == 0u) {
-        const uvec2 w = rota_words2(base + uint64_t(i) * 2ul).v[0];
-        return vec4(widen(dtype, w.x & 0xFFFFu), widen(dtype, w.x >> 16), widen(dtype, w.y & 0xFFFFu),
-                    widen(dtype, w.y >> 16));
-    }
+    if (all && half_aligned(base)) return half_load4(dtype, base, i);
     vec4 value = vec4(0.0);
     for (uint j = 0u; j < 4u && j < count - i; ++j) value[j] = load_as(dtype, base, i + j);
     return value;
@@ -83,9 +76,8 @@ void store_whole(uint dtype, uint64_t base, uint i, uint count, vec4 value) {
     const bool all = count - i >= 4u;
     if (dtype == DTYPE_F32) {
         store4(base, i, count, all && aligned16(base), value);
-    } else if (all && (uint(base) & 7u) == 0u) {
-        rota_words2(base + uint64_t(i) * 2ul).v[0] = uvec2(narrow(dtype, value.x) | narrow(dtype, value.y) << 16,
-                                                           narrow(dtype, value.z) | narrow(dtype, value.w) << 16);
+    } else if (all && half_aligned(base)) {
+        half_store4(dtype, base, i, value);
     } else {
         for (uint j = 0u; j < 4u && j < count - i; ++j) store_as(dtype, base, i + j, value[j]);
     }
@@ -120,21 +112,14 @@ uint described(uint k) { return ((k < 4u ? OPERANDS_0 : OPERANDS_1) >> (k % 4u *
 bool both_whole(uint dtype, uint64_t base, uint i, uint count) {
     return dtype != DTYPE_F32 && count - i >= 8u && aligned16(base + uint64_t(i) * 2ul);
 }
-vec4 widened(uint dtype, uvec2 w) {
-    return vec4(widen(dtype, w.x & 0xFFFFu), widen(dtype, w.x >> 16), widen(dtype, w.y & 0xFFFFu),
-                widen(dtype, w.y >> 16));
-}
-uvec2 narrowed(uint dtype, vec4 x) {
-    return uvec2(narrow(dtype, x.x) | narrow(dtype, x.y) << 16, narrow(dtype, x.z) | narrow(dtype, x.w) << 16);
-}
 #endif
 
 void load_groups(uint v, uint dtype, uint64_t base, uint i, uint count) {
 #ifdef HALF
     if (both_whole(dtype, base, i, count)) {
         const uvec4 w = rota_uvec4(base + uint64_t(i) * 2ul).v[0];
-        values[v] = widened(dtype, w.xy);
-        values[16u + v] = widened(dtype, w.zw);
+        values[v] = half_unpack(dtype, w.xy);
+        values[16u + v] = half_unpack(dtype, w.zw);
         return;
     }
 #endif
@@ -155,7 +140,7 @@ void store_groups(uint v, uint dtype, uint64_t base, uint i, uint count) {
 #ifdef HALF
     if (both_whole(dtype, base, i, count)) {
         rota_uvec4(base + uint64_t(i) * 2ul).v[0] =
-            uvec4(narrowed(dtype, values[v]), narrowed(dtype, values[16u + v]));
+            uvec4(half_pack(dtype, values[v]), half_pack(dtype, values[16u + v]));
         return;
     }
 #endif

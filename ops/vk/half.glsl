@@ -25,24 +25,45 @@ float from_f16(uint half_bits) {
     return sign != 0u ? -small : small;
 }
 
+/* Of a 16-bit dtype. */
+float half_widen(uint dtype, uint bits) { return dtype == DTYPE_F16 ? from_f16(bits) : rota_from_bf16(bits); }
+uint half_narrow(uint dtype, float value) { return dtype == DTYPE_F16 ? to_f16(value) : rota_to_bf16(value); }
+
+/* Four elements of a 16-bit dtype as two words. */
+vec4 half_unpack(uint dtype, uvec2 words) {
+    return vec4(half_widen(dtype, words.x & 0xFFFFu), half_widen(dtype, words.x >> 16),
+                half_widen(dtype, words.y & 0xFFFFu), half_widen(dtype, words.y >> 16));
+}
+uvec2 half_pack(uint dtype, vec4 value) {
+    return uvec2(half_narrow(dtype, value.x) | half_narrow(dtype, value.y) << 16,
+                 half_narrow(dtype, value.z) | half_narrow(dtype, value.w) << 16);
+}
+
+/* Elements [i, i + 4) of a 16-bit dtype: all are there, i is divisible by 4, and half_aligned takes `base`. */
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer half_words { uvec2 v[]; };
+vec4 half_load4(uint dtype, uint64_t base, uint i) {
+    return half_unpack(dtype, half_words(base + uint64_t(i) * 2ul).v[0]);
+}
+void half_store4(uint dtype, uint64_t base, uint i, vec4 value) {
+    half_words(base + uint64_t(i) * 2ul).v[0] = half_pack(dtype, value);
+}
+bool half_aligned(uint64_t address) { return (uint(address) & 7u) == 0u; }
+
 float load_as(uint dtype, uint64_t base, uint i) {
     if (dtype == DTYPE_F32) return load(base, i);
-    const uint bits = uint(rota_u16(base + uint64_t(i) * 2ul).v[0]);
-    return dtype == DTYPE_F16 ? from_f16(bits) : rota_from_bf16(bits);
+    return half_widen(dtype, uint(rota_u16(base + uint64_t(i) * 2ul).v[0]));
 }
 
 float load_as64(uint dtype, uint64_t base, uint64_t i) {
     if (dtype == DTYPE_F32) return rota_f32(base + i * 4ul).v[0];
-    const uint bits = uint(rota_u16(base + i * 2ul).v[0]);
-    return dtype == DTYPE_F16 ? from_f16(bits) : rota_from_bf16(bits);
+    return half_widen(dtype, uint(rota_u16(base + i * 2ul).v[0]));
 }
 
 void store_as(uint dtype, uint64_t base, uint i, float value) {
     if (dtype == DTYPE_F32)
         store(base, i, value);
     else
-        rota_u16(base + uint64_t(i) * 2ul).v[0] =
-            uint16_t(dtype == DTYPE_F16 ? to_f16(value) : rota_to_bf16(value));
+        rota_u16(base + uint64_t(i) * 2ul).v[0] = uint16_t(half_narrow(dtype, value));
 }
 
 #endif

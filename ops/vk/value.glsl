@@ -13,18 +13,11 @@ float get(uint64_t base, uint i) { return load_as(VALUE_DTYPE == DTYPE_F16 ? DTY
 void put(uint64_t base, uint i, float value) {
     store_as(VALUE_DTYPE == DTYPE_F16 ? DTYPE_F16 : DTYPE_BF16, base, i, value);
 }
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer value_words { uvec2 v[]; };
-float value_widen(uint bits) { return VALUE_DTYPE == DTYPE_F16 ? from_f16(bits) : rota_from_bf16(bits); }
-uint value_narrow(float value) { return VALUE_DTYPE == DTYPE_F16 ? to_f16(value) : rota_to_bf16(value); }
 
 /* Whether groups of four may be read whole at an address, or several or'ed together. */
-bool values_aligned(uint64_t address) { return (uint(address) & 7u) == 0u; }
+bool values_aligned(uint64_t address) { return half_aligned(address); }
 vec4 get4(uint64_t base, uint i, uint count, bool whole) {
-    if (whole) {
-        const uvec2 w = value_words(base + uint64_t(i) * 2ul).v[0];
-        return vec4(value_widen(w.x & 0xFFFFu), value_widen(w.x >> 16), value_widen(w.y & 0xFFFFu),
-                    value_widen(w.y >> 16));
-    }
+    if (whole) return half_load4(VALUE_DTYPE, base, i);
     vec4 value = vec4(0.0);
     [[unroll]] for (uint j = 0u; j < 4u; ++j) /* no loop of its own, which llvmpipe would count (turns.c) */
         if (j < count - i) value[j] = get(base, i + j);
@@ -32,14 +25,13 @@ vec4 get4(uint64_t base, uint i, uint count, bool whole) {
 }
 void put4(uint64_t base, uint i, uint count, bool whole, vec4 value) {
     if (whole) {
-        value_words(base + uint64_t(i) * 2ul).v[0] = uvec2(value_narrow(value.x) | value_narrow(value.y) << 16,
-                                                           value_narrow(value.z) | value_narrow(value.w) << 16);
+        half_store4(VALUE_DTYPE, base, i, value);
         return;
     }
     [[unroll]] for (uint j = 0u; j < 4u; ++j)
         if (j < count - i) put(base, i + j, value[j]);
 }
-float value_rounded(float value) { return value_widen(value_narrow(value)); }
+float value_rounded(float value) { return half_widen(VALUE_DTYPE, half_narrow(VALUE_DTYPE, value)); }
 #else
 #include "elements.glsl"
 const uint64_t VALUE_BYTES = 4ul;
@@ -60,10 +52,7 @@ value8 get8(uint64_t base, uint i, uint count, bool whole) {
 #ifdef HALF
     if (whole) {
         const uvec4 w = rota_uvec4(base + uint64_t(i) * 2ul).v[0];
-        return value8(vec4(value_widen(w.x & 0xFFFFu), value_widen(w.x >> 16), value_widen(w.y & 0xFFFFu),
-                           value_widen(w.y >> 16)),
-                      vec4(value_widen(w.z & 0xFFFFu), value_widen(w.z >> 16), value_widen(w.w & 0xFFFFu),
-                           value_widen(w.w >> 16)));
+        return value8(half_unpack(VALUE_DTYPE, w.xy), half_unpack(VALUE_DTYPE, w.zw));
     }
 #endif
     value8 value = value8(get4(base, i, count, whole), vec4(0.0));
@@ -73,10 +62,8 @@ value8 get8(uint64_t base, uint i, uint count, bool whole) {
 void put8(uint64_t base, uint i, uint count, bool whole, value8 value) {
 #ifdef HALF
     if (whole) {
-        const vec4 low = value.low, high = value.high;
         rota_uvec4(base + uint64_t(i) * 2ul).v[0] =
-            uvec4(value_narrow(low.x) | value_narrow(low.y) << 16, value_narrow(low.z) | value_narrow(low.w) << 16,
-                  value_narrow(high.x) | value_narrow(high.y) << 16, value_narrow(high.z) | value_narrow(high.w) << 16);
+            uvec4(half_pack(VALUE_DTYPE, value.low), half_pack(VALUE_DTYPE, value.high));
         return;
     }
 #endif
