@@ -69,10 +69,7 @@ static void in_turn(void **state) {
     assert_ok(rota_wait(first, 0));
     expect_cancelled(second, "plan 'map'", "in turn");
     expect_bad(y, "plan 'map'", "in turn");
-    rota_external_timeline_release(timeline);
-    rota_plan_release(map);
-    rota_buffer_release(x);
-    rota_buffer_release(y);
+    release_all(timeline, PLANS(map), BUFFERS(x, y));
     close_house(h);
 }
 
@@ -109,10 +106,7 @@ static void running(void **state) {
         let_nodes_go();
         assert_ok(rota_wait(late, 0));
         test_expect_words(x, WORDS, 7);
-        rota_plan_release(plan);
-        rota_plan_release(one);
-        rota_buffer_release(x);
-        rota_buffer_release(y);
+        release_all(NULL, PLANS(plan, one), BUFFERS(x, y));
     }
     close_house(h);
 }
@@ -182,9 +176,7 @@ static void unsequenced_case(house *h, rota_device *device, const char *on) {
     expect_cancelled(ticket, "plan 'map'", on);
     assert_ok(rota_wait(kept, 0)); /* the next ticket is not meant */
     expect_mapped(y, 1, 1, on);
-    rota_plan_release(map);
-    rota_buffer_release(x);
-    rota_buffer_release(y);
+    release_all(NULL, PLANS(map), BUFFERS(x, y));
 }
 static void unsequenced(void **state) {
     (void)state;
@@ -226,9 +218,7 @@ static void ended_case(house *h, rota_device *device, const char *on) {
     }
     assert_ok(rota_external_timeline_signal(long_one, 1));
     assert_ok(rota_wait(kept, 0));
-    rota_external_timeline_release(long_one);
-    rota_plan_release(beside);
-    rota_buffer_release(b);
+    release_all(long_one, PLANS(beside), BUFFERS(b));
     /* Tickets whose cells have gone on. */
     for (uint32_t i = 0; i < ROTA_TICKET_HISTORY + 2048; i++) {
         const rota_ticket one = submit(map);
@@ -239,12 +229,7 @@ static void ended_case(house *h, rota_device *device, const char *on) {
     expect_cancelled(held, "plan 'map'", on);
     assert_ok(rota_wait(first, 0));
     assert_ok(rota_wait(submit(map), 0));
-    rota_external_timeline_release(timeline);
-    rota_plan_release(map);
-    rota_plan_release(next);
-    rota_buffer_release(x);
-    rota_buffer_release(y);
-    rota_buffer_release(z);
+    release_all(timeline, PLANS(map, next), BUFFERS(x, y, z));
 }
 static void ended(void **state) {
     (void)state;
@@ -271,9 +256,7 @@ static void refused(void **state) {
         assert_status(rota_ticket_cancel(made_up[i]), ROTA_INVALID_ARGUMENT);
         expect_said("not a ticket of this runtime");
     }
-    rota_plan_release(map);
-    rota_buffer_release(x);
-    rota_buffer_release(y);
+    release_all(NULL, PLANS(map), BUFFERS(x, y));
     close_house(h);
     assert_status(rota_ticket_cancel(ticket), ROTA_WRONG_STATE);
     /* A later runtime, which may have the handle, has not given it out either. */
@@ -381,12 +364,7 @@ static void both_cancelled_case(house *h, rota_device *device, const char *on) {
         fill(x, device, 1);
         rota_plan_release(behind);
     }
-    rota_external_timeline_release(timeline);
-    rota_plan_release(map);
-    rota_plan_release(next);
-    rota_buffer_release(x);
-    rota_buffer_release(a);
-    rota_buffer_release(y);
+    release_all(timeline, PLANS(map, next), BUFFERS(x, a, y));
 }
 static void both_cancelled(void **state) {
     (void)state;
@@ -412,12 +390,7 @@ static void reads_failed_case(house *h, rota_device *device, const char *on) {
     if (status != (device->asks_poison ? ROTA_CANCELLED : ROTA_NODE_FAILED))
         fail_msg("%s: %s: %s", on, rota_status_name(status), rota_last_error());
     expect_said(device->asks_poison ? "was cancelled by a call" : "was held for external timeline 'frames'");
-    rota_external_timeline_release(timeline);
-    rota_plan_release(map);
-    rota_plan_release(next);
-    rota_buffer_release(x);
-    rota_buffer_release(y);
-    rota_buffer_release(z);
+    release_all(timeline, PLANS(map, next), BUFFERS(x, y, z));
 }
 static void reads_failed(void **state) {
     (void)state;

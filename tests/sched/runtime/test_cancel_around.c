@@ -44,13 +44,8 @@ static void from_callback_case(house *h, rota_device *device, const char *on) {
     assert_int_equal(ra_load_acquire(&c.status), ROTA_OK);
     assert_int_equal(ra_load_acquire(&itself.calls), 1);
     assert_int_equal(ra_load_acquire(&itself.status), ROTA_OK);
-    rota_external_timeline_release(timeline);
     rota_external_timeline_release(first);
-    rota_plan_release(map);
-    rota_plan_release(other);
-    rota_buffer_release(x);
-    rota_buffer_release(y);
-    rota_buffer_release(z);
+    release_all(timeline, PLANS(map, other), BUFFERS(x, y, z));
 }
 static void from_callback(void **state) {
     (void)state;
@@ -89,12 +84,7 @@ static void by_many_case(house *h, rota_device *device, const char *on) {
     }
     expect_bad(y, "plan 'map'", on);
     expect_mapped(z, 1, 1, on);
-    rota_external_timeline_release(timeline);
-    rota_plan_release(map);
-    rota_plan_release(other);
-    rota_buffer_release(x);
-    rota_buffer_release(y);
-    rota_buffer_release(z);
+    release_all(timeline, PLANS(map, other), BUFFERS(x, y, z));
 }
 static void by_many(void **state) {
     (void)state;
@@ -140,12 +130,7 @@ static void spread(void **state) {
         expect_bad(z, "plan 'behind'", ids[k]);
         assert_ok(rota_wait(submit(behind), 0));
         expect_mapped(z, 7, 2, ids[k]);
-        rota_external_timeline_release(timeline);
-        rota_plan_release(plan);
-        rota_plan_release(behind);
-        rota_buffer_release(x);
-        rota_buffer_release(y);
-        rota_buffer_release(z);
+        release_all(timeline, PLANS(plan, behind), BUFFERS(x, y, z));
     }
     close_house(h);
 }
@@ -167,12 +152,7 @@ static void moved(void **state) {
         expect_mapped(z, 5, 1, ids[k]);
         test_expect_words(x, WORDS, 5);
         expect_bad(y, "plan 'map'", ids[k]);
-        rota_external_timeline_release(timeline);
-        rota_plan_release(map);
-        rota_plan_release(again);
-        rota_buffer_release(x);
-        rota_buffer_release(y);
-        rota_buffer_release(z);
+        release_all(timeline, PLANS(map, again), BUFFERS(x, y, z));
     }
     close_house(h);
 }
@@ -209,10 +189,7 @@ static void host_case(house *h, rota_device *device, const char *on) {
     assert_ok(rota_buffer_write(x, device, 0, nine, BYTES / 2, NULL));
     assert_ok(rota_buffer_read(x, 0, words, BYTES / 2));
     for (uint32_t i = 0; i < WORDS / 2; i++) assert_int_equal(words[i], 9);
-    rota_external_timeline_release(timeline);
-    rota_plan_release(map);
-    rota_buffer_release(x);
-    rota_buffer_release(y);
+    release_all(timeline, PLANS(map), BUFFERS(x, y));
 }
 static void host(void **state) {
     (void)state;
@@ -302,13 +279,7 @@ static void lost(void **state) {
         const rota_status second = rota_wait(twice, 0);
         assert_true(second == ROTA_DEVICE_LOST || (round & 2 && second == ROTA_CANCELLED));
         assert_int_not_equal(rota_buffer_read(z, 0, &(uint32_t){0}, 4), ROTA_OK);
-        rota_external_timeline_release(timeline);
-        rota_plan_release(plan);
-        rota_plan_release(other);
-        rota_buffer_release(x);
-        rota_buffer_release(y);
-        rota_buffer_release(z);
-        rota_buffer_release(a);
+        release_all(timeline, PLANS(plan, other), BUFFERS(x, y, z, a));
         close_house(h);
     }
 }
@@ -333,9 +304,7 @@ static void closed(void **state) {
             const rota_ticket ticket = submit_after(map, NULL, timeline);
             assert_ok(rota_ticket_on_complete(ticket, note_status, &said[k]));
             assert_ok(rota_ticket_cancel(ticket));
-            rota_plan_release(map);
-            rota_buffer_release(x);
-            rota_buffer_release(y);
+            release_all(NULL, PLANS(map), BUFFERS(x, y));
         }
         test_nap_us((uint64_t)round * 300);
         rota_external_timeline_release(timeline);
@@ -365,10 +334,7 @@ static void forgotten(void **state) {
         const uint64_t deadline = rota_deadline_after(SOON_NS);
         while (ra_load_seq_cst(&h->runtime->failed.active) != 0 && rota_clock_ns() < deadline) test_nap();
         assert_int_equal(ra_load_seq_cst(&h->runtime->failed.active), 0);
-        rota_external_timeline_release(timeline);
-        rota_plan_release(map);
-        rota_buffer_release(x);
-        rota_buffer_release(y);
+        release_all(timeline, PLANS(map), BUFFERS(x, y));
     }
     close_house(h);
 }
@@ -395,11 +361,8 @@ static void told(void **state) {
     }
     assert_int_equal(value, 4);
     assert_int_equal(ra_load_acquire(&said), ROTA_CANCELLED);
-    rota_external_timeline_release(timeline);
     rota_external_timeline_release(out);
-    rota_plan_release(map);
-    rota_buffer_release(x);
-    rota_buffer_release(y);
+    release_all(timeline, PLANS(map), BUFFERS(x, y));
     close_house(h);
 }
 
@@ -440,9 +403,7 @@ static void traced(void **state) {
         rota_external_timeline_release(timeline);
         assert_ok(rota_external_timeline_create(runtime, "frames", &timeline));
     }
-    rota_external_timeline_release(timeline);
-    rota_plan_release(plan);
-    rota_buffer_release(x);
+    release_all(timeline, PLANS(plan), BUFFERS(x));
     assert_ok(rota_runtime_close(runtime, 0));
 }
 

@@ -60,12 +60,7 @@ static void held(void **state) {
         assert_ok(rota_external_timeline_signal(timeline, 1));
         assert_ok(rota_wait(submit_by(map, timeline, NEVER_NS), 0));
         expect_mapped(y, 1, 1, ids[k]);
-        rota_external_timeline_release(timeline);
-        rota_plan_release(map);
-        rota_plan_release(other);
-        rota_buffer_release(x);
-        rota_buffer_release(y);
-        rota_buffer_release(z);
+        release_all(timeline, PLANS(map, other), BUFFERS(x, y, z));
     }
     close_house(h);
 }
@@ -90,9 +85,7 @@ static void running(void **state) {
     test_expect_words(x, WORDS, 7);
     assert_ok(rota_wait(submit_by(plan, NULL, NEVER_NS), 0));
     expect_mapped(y, 7, 1, "running");
-    rota_plan_release(plan);
-    rota_buffer_release(x);
-    rota_buffer_release(y);
+    release_all(NULL, PLANS(plan), BUFFERS(x, y));
     close_house(h);
 }
 
@@ -112,9 +105,7 @@ static void unsequenced(void **state) {
         expect_late(late, "plan 'map', submission ", ids[k]);
         assert_ok(rota_wait(well, 0));
         expect_mapped(y, 1, 1, ids[k]);
-        rota_plan_release(map);
-        rota_buffer_release(x);
-        rota_buffer_release(y);
+        release_all(NULL, PLANS(map), BUFFERS(x, y));
     }
     close_house(h);
 }
@@ -154,12 +145,7 @@ static void many(void **state) {
     test_nap_ms(400);
     assert_status(rota_wait(cancelled, 0), ROTA_CANCELLED);
     expect_said("was cancelled by a call");
-    rota_external_timeline_release(timeline);
-    rota_plan_release(map);
-    rota_plan_release(other);
-    rota_buffer_release(x);
-    rota_buffer_release(y);
-    rota_buffer_release(z);
+    release_all(timeline, PLANS(map, other), BUFFERS(x, y, z));
     close_house(h);
 }
 
@@ -187,9 +173,7 @@ static void looking_on(void **state) {
         expect_late(second, "plan 'adds', submission ", "looking on");
         assert_in_range(rota_clock_ns() - begin, 100 * MS, 5000 * MS);
     }
-    rota_external_timeline_release(timeline);
-    rota_plan_release(plan);
-    rota_buffer_release(x);
+    release_all(timeline, PLANS(plan), BUFFERS(x));
     assert_ok(rota_runtime_close(runtime, 0));
 }
 
@@ -205,16 +189,12 @@ static void gone(void **state) {
         assert_ok(rota_external_timeline_create(h->runtime, "frames", &timeline));
         const rota_ticket first = submit_by(map, timeline, 30 * MS),
                           last = submit_by(map, timeline, NEVER_NS);
-        rota_plan_release(map);
-        rota_buffer_release(x);
-        rota_buffer_release(y);
+        release_all(NULL, PLANS(map), BUFFERS(x, y));
         if (round == 1) {
             rota_plan *lose = map_plan(h, device, x = filled(device, "x", 1), y = filled(device, "y", 2));
             atomic_store(&h->options.faults.lost_in_works, 1);
             (void)rota_wait(submit_by(lose, NULL, NEVER_NS), 0); /* lost with it, or with a write before it */
-            rota_plan_release(lose);
-            rota_buffer_release(x);
-            rota_buffer_release(y);
+            release_all(NULL, PLANS(lose), BUFFERS(x, y));
             assert_status(rota_wait(last, 0), ROTA_DEVICE_LOST);
         }
         if (round != 2) assert_int_not_equal(rota_wait(first, 0), ROTA_OK);

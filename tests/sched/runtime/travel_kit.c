@@ -176,6 +176,12 @@ rota_plan *map_plan(const house *h, rota_device *device, rota_buffer *from, rota
 
 /* ---- What is wanted ---- */
 
+void release_all(rota_external_timeline *timeline, rota_plan *const *plans, rota_buffer *const *buffers) {
+    rota_external_timeline_release(timeline);
+    for (; *plans; plans++) rota_plan_release(*plans);
+    for (; *buffers; buffers++) rota_buffer_release(*buffers);
+}
+
 void expect_untouched(const uint32_t *words, uint32_t count, const char *when) {
     for (uint32_t i = 0; i < count; i++)
         if (words[i] != 0xeeeeeeee) fail_msg("%s: word %u of what failed is %u", when, i, words[i]);

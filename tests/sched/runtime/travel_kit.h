@@ -58,6 +58,11 @@ rota_plan *sketch_compile(sketch *s, const house *h, const char *name);
 rota_plan *source_plan(const house *h, source_kind kind, rota_buffer *x);
 rota_plan *map_plan(const house *h, rota_device *device, rota_buffer *from, rota_buffer *to);
 
+/* Lets go of what a round made: its timeline, or NULL, then its plans and its buffers, NULL after the last of each. */
+void release_all(rota_external_timeline *timeline, rota_plan *const *plans, rota_buffer *const *buffers);
+#define PLANS(...) ((rota_plan *const[]){__VA_ARGS__, NULL})
+#define BUFFERS(...) ((rota_buffer *const[]){__VA_ARGS__, NULL})
+
 void expect_untouched(const uint32_t *words, uint32_t count, const char *when);
 void expect_failed(rota_buffer *buffer, const char *when);
 void expect_ticket(rota_ticket ticket, bool failed, const char *when);
