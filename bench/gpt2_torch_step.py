@@ -144,6 +144,38 @@ class Times:
               flush=True)
 
 
+def time_steps(o, mode, where, model, optimizer, loss_of, clip=None):
+    """Takes o.steps steps: (milliseconds of each of the later two thirds, every step's loss). loss_of() draws a batch
+    and gives its loss, by a function compiled in the mode; clip: the most that the gradients' norm may be."""
+    import torch
+    times, losses = Times(o), []
+    print("compiling" if mode != "eager" else "begun", file=sys.stderr, flush=True)
+    for step in range(o.steps):
+        times.mark(step)
+        loss = loss_of()
+        loss.backward()
+        if clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip, foreach=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(loss.detach().clone())
+        times.say(step)
+    times.mark(o.steps)
+    if where.type == "cuda":
+        torch.cuda.synchronize()
+    late = [times.between(step, step + 1) for step in range(o.steps // 3, o.steps)]
+    return late, [loss.item() for loss in losses]
+
+
+def print_row(variant, where, late, first, last, checked):
+    """What compare reads of a variant's process: what names the variant, what its steps took and came to."""
+    import torch
+    reserved = torch.cuda.max_memory_reserved() >> 20 if where.type == "cuda" else 0
+    print(json.dumps(variant | {"median_ms": statistics.median(late), "min_ms": min(late), "max_ms": max(late),
+                                "reserved_mib": reserved, "first_loss": first, "last_loss": last, "checked": checked,
+                                "torch": torch.__version__}), flush=True)
+
+
 def run_variant(o, mode, padded, attention):
     # A rank that waits for others in a kernel hears of nothing: it goes where its parent goes.
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
@@ -172,33 +204,18 @@ def run_variant(o, mode, padded, attention):
         step_of = torch.compile(wrapped, mode=mode, dynamic=False, fullgraph=o.ranks == 1)
     offsets = torch.arange(o.block + 1, device=where)
     generator = torch.Generator(device=where).manual_seed(o.seed + rank)
-    times, losses = Times(o), []
-    print("compiling" if mode != "eager" else "begun", file=sys.stderr, flush=True)
-    for step in range(o.steps):
-        times.mark(step)
+
+    def loss_of():
         starts = torch.randint(len(tokens) - o.block - 1, (o.batch, 1), device=where, generator=generator)
         rows = tokens[starts + offsets]
         torch.compiler.cudagraph_mark_step_begin()
         with torch.autocast(o.on, dtype=torch.bfloat16):
-            loss = step_of(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        losses.append(loss.detach().clone())
-        times.say(step)
-    times.mark(o.steps)
-    if on_gpu:
-        torch.cuda.synchronize()
-    late = [times.between(step, step + 1) for step in range(o.steps // 3, o.steps)]
-    losses = [loss.item() for loss in losses]
+            return step_of(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())
+
+    late, losses = time_steps(o, mode, where, model, optimizer, loss_of, clip=1.0)
     ok = all(map(math.isfinite, losses)) and abs(losses[0] / math.log(o.vocab) - 1) < 0.05 and losses[-1] < losses[0]
-    reserved = torch.cuda.max_memory_reserved() >> 20 if on_gpu else 0
     if rank == 0:
-        print(json.dumps({"mode": mode, "vocabulary": padded, "attention": attention,
-                          "median_ms": statistics.median(late), "min_ms": min(late), "max_ms": max(late),
-                          "reserved_mib": reserved, "first_loss": losses[0], "last_loss": losses[-1], "checked": ok,
-                          "torch": torch.__version__}), flush=True)
+        print_row({"mode": mode, "vocabulary": padded, "attention": attention}, where, late, losses[0], losses[-1], ok)
     # What is measured is said: a group that does not come down must not take it away.
     if o.ranks > 1:
         torch.distributed.destroy_process_group()

@@ -31,7 +31,7 @@ import subprocess
 import sys
 import tempfile
 
-from gpt2_torch_step import Times, compare, need_torch
+from gpt2_torch_step import compare, need_torch, print_row, time_steps
 
 PARTS = ("train", "val", "test")
 
@@ -143,7 +143,7 @@ def make_model(o):
 def run_variant(o, mode, precision):
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     import torch
-    on_gpu, where = o.on == "cuda", torch.device(o.on)
+    where = torch.device(o.on)
     torch.set_float32_matmul_precision(precision)
     table = torch.from_numpy(read_table(o)).to(where)
     model = make_model(o).to(where).train()
@@ -152,34 +152,21 @@ def run_variant(o, mode, precision):
     step_of = model if mode == "eager" else torch.compile(model, mode=mode, dynamic=False, fullgraph=True)
     offsets = torch.arange(o.look_back + o.horizon, device=where)
     generator = torch.Generator(device=where).manual_seed(o.seed)
-    times, losses = Times(o), []
-    print("compiling" if mode != "eager" else "begun", file=sys.stderr, flush=True)
-    for step in range(o.steps):
-        times.mark(step)
+
+    def loss_of():
         starts = torch.randint(o.train_rows - o.look_back - o.horizon + 1, (o.batch, 1), device=where,
                                generator=generator)
         windows = table[:, starts + offsets].transpose(0, 1).contiguous()
         torch.compiler.cudagraph_mark_step_begin()
-        loss = step_of(windows)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        losses.append(loss.detach().clone())
-        times.say(step)
-    times.mark(o.steps)
-    if on_gpu:
-        torch.cuda.synchronize()
-    late = [times.between(step, step + 1) for step in range(o.steps // 3, o.steps)]
-    losses = [loss.item() for loss in losses]
+        return step_of(windows)
+
+    late, losses = time_steps(o, mode, where, model, optimizer, loss_of)
     first, last = (statistics.mean(losses[from_:from_ + o.steps_of_epoch]) for from_ in
                    (0, o.steps - o.steps_of_epoch))
     good = all(map(math.isfinite, losses)) and last < first
     if o.last_loss is not None:
         good = good and abs(last / o.last_loss - 1) < 0.1
-    reserved = torch.cuda.max_memory_reserved() >> 20 if on_gpu else 0
-    print(json.dumps({"mode": mode, "precision": precision, "median_ms": statistics.median(late), "min_ms": min(late),
-                      "max_ms": max(late), "reserved_mib": reserved, "first_loss": first, "last_loss": last,
-                      "checked": good, "torch": torch.__version__}), flush=True)
+    print_row({"mode": mode, "precision": precision}, where, late, first, last, good)
 
 
 def run_rota(o):
