@@ -391,7 +391,8 @@ def test_gradient(
 @pytest.mark.parametrize("dtype", ["f8_e4m3fn", "f8_e5m2"])
 @pytest.mark.parametrize("by_rows", [False, True])
 def test_8_bit_floats(device: rota.Device, dtype: str, by_rows: bool) -> None:
-    """Quantized, their product is near that of what was; their bits come as uint8; to gradients they are an end."""
+    """Of x and w, quantized as a whole or by rows: scales and values against numpy's, the product against x @ w.T
+    within what rounding to the dtype may add up to; codes are read as uint8."""
     random = np.random.default_rng(7)
     x, w = (random.standard_normal(shape).astype(np.float32) for shape in ((2, 3, 48), (16, 48)))
     bias = random.standard_normal(16).astype(np.float32)

@@ -28,12 +28,23 @@ uint16_t cublaslt_to_bf16(float value) {
 
 /* ---- Descriptions ---- */
 
+/* cublasLtMatmulMatrixScale_t, as far as products here know it: one scale for the whole matrix, or one for each row of
+ * op(a) and each column of op(b). A library before 12.9 has only the former, and no attribute to say so. */
+enum {
+    SCALE_OF_ALL = 0,
+#if CUBLAS_VERSION >= 120900
+    SCALE_OF_EACH = CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F
+#else
+    SCALE_OF_EACH = -1
+#endif
+};
+
 typedef struct operation {
     int32_t transposes[2], epilogue; /* of a and b */
     float *bias, *kept;
     int64_t kept_ld;
     const float *scales[2]; /* of a and b */
-    int32_t modes[2];
+    int32_t modes[2];       /* what each scale is of: SCALE_OF_ALL or SCALE_OF_EACH */
 } operation;
 
 typedef struct layout {
@@ -263,11 +274,13 @@ static void check_f8(const operation *o, const layout *a, const layout *b, const
     assert_int_equal((uint64_t)d->ld * d_bytes % 16, 0);
     assert_true(o->scales[0] && o->scales[1]);
     assert_int_equal(o->modes[0], o->modes[1]);
+    assert_true(o->modes[0] == SCALE_OF_ALL || o->modes[0] == SCALE_OF_EACH);
 }
 
 static double scale_of(const operation *o, uint64_t i, uint64_t j) {
     if (!o->scales[0]) return 1;
-    return (double)o->scales[0][o->modes[0] ? i : 0] * (double)o->scales[1][o->modes[1] ? j : 0];
+    const bool each = o->modes[0] == SCALE_OF_EACH;
+    return (double)o->scales[0][each ? i : 0] * (double)o->scales[1][each ? j : 0];
 }
 
 static cublasStatus_t lt_Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t described, const void *alpha,

@@ -1,6 +1,7 @@
 /* Stand-ins for cuBLASLt and the driver, in the place of ops/cuda/libraries.c: products are made on host memory as
- * they are described, matrices by columns, of f32 or bf16, or of 8-bit floats with scales; a kernel is its name, and
- * launching one is left to the test. All of it is to be on one stream. For one thread. */
+ * they are described, matrices by columns, of f32 or bf16, or of 8-bit floats with one scale each, or one for each row
+ * of the first and each column of the second; a kernel is its name, and launching one is left to the test. All of it is
+ * to be on one stream. For one thread. */
 #ifndef ROTA_TESTS_CUBLASLT_STANDIN_H
 #define ROTA_TESTS_CUBLASLT_STANDIN_H
 
