@@ -21,7 +21,7 @@ static const rota_buffer *recorded_buffer(const certifier *c, uint64_t stored) {
     const uint32_t lane = (uint32_t)(stored >> 32), index = (uint32_t)stored >> 1;
     const rota_graph *graph = c->plan->graph;
     if (lane > graph->lane_count) {
-        const uint64_t own = (uint64_t)c->info->told.own_base + index;
+        const uint64_t own = (uint64_t)c->info->lookup.own_base + index;
         return own < c->plan->buffer_count ? c->plan->buffers[own].buffer : NULL;
     }
     const rota_recorder *recorder = lane ? graph->lanes[lane - 1] : &graph->own;

@@ -5,7 +5,7 @@
 #include "base/sized_copy.h"
 #include "graph/kernel_calls.h"
 #include "sched/plan/commands.h"
-#include "sched/plan/kept.h"
+#include "sched/plan/derived.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
 

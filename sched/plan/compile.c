@@ -1,6 +1,7 @@
 /* Runs the steps of the compiler, again with a smaller target where a memory limit was missed. */
 #include "sched/plan/compile.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,10 @@
 #include "sched/plan/bodies.h"
 #include "sched/plan/certify.h"
 #include "sched/plan/compiler.h"
+#include "sched/plan/derived.h"
 #include "sched/plan/edges.h"
 #include "sched/plan/externals.h"
 #include "sched/plan/gather.h"
-#include "sched/plan/kept.h"
 #include "sched/plan/lower.h"
 #include "sched/plan/names.h"
 #include "sched/plan/pack.h"
@@ -23,7 +24,7 @@
 #include "sched/plan/segments.h"
 #include "sched/plan/workspace.h"
 
-/* Compilations under a memory limit, each aiming at less than the last; and as many with rewrites that are told. */
+/* Compilations under a memory limit, each aiming at less than the last; and as many with rewrites that know of it. */
 enum { ATTEMPTS_MAX = 8 };
 
 static rota_status new_plan(rota_graph *graph, const rota_compile_options *options, rota_plan **out_plan) {
@@ -54,7 +55,7 @@ static void drop_physicals(rota_compiler *c) {
     c->info->building = NULL;
 }
 
-static inline bool are_told(const rota_compiler *c) {
+static inline bool are_derivable(const rota_compiler *c) {
     for (uint32_t n = 0; n < c->operations.count; n++) {
         const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
         for (uint32_t i = 0; i < operation->access_count; i++)
@@ -65,7 +66,7 @@ static inline bool are_told(const rota_compiler *c) {
     return true;
 }
 
-/* Lets go of the list of accesses' physicals where the rest of the plan tells them: of plans on one device. */
+/* Lets go of the list of accesses' physicals where they can be derived: of plans on one device. */
 static rota_status drop_access_physicals(rota_compiler *c) {
     rota_compile_info *info = c->info;
     if (c->spread.several_parts) return ROTA_OK;
@@ -76,40 +77,46 @@ static rota_status drop_access_physicals(rota_compiler *c) {
     if (!lane_base || !workspaces) return rota_compile_no_memory(c);
     memcpy(lane_base, c->gathering.lane_base, sizeof *lane_base * lanes);
     rota_compile_list_workspaces(c, workspaces);
-    info->told.lane_base = lane_base;
-    info->told.workspaces = workspaces;
-    info->told.workspace_count = (uint32_t)c->workspaces.count;
-    info->told.first_workspace = (uint32_t)(c->physicals.count - c->workspaces.count);
+    info->lookup.lane_base = lane_base;
+    info->lookup.workspaces = workspaces;
+    info->lookup.workspace_count = (uint32_t)c->workspaces.count;
+    info->lookup.first_workspace = (uint32_t)(c->physicals.count - c->workspaces.count);
     info->access_physical = NULL;
-    rota_assert(are_told(c));
+    rota_assert(are_derivable(c));
     rota_vector_free(&c->access_physical);
     return ROTA_OK;
 }
 
-/* Arrays built as vectors become the plan's. */
+/* The arrays built as vectors that stay with the plan: rota_compile_info.kept. */
+#define VECTOR(member, type) offsetof(rota_compiler, member), sizeof(type)
+static const struct {
+    size_t offset; /* in the compiler */
+    size_t element_bytes;
+} kept_vectors[] = {{VECTOR(buffers, rota_plan_buffer)},   {VECTOR(operations, rota_operation)},
+                    {VECTOR(accesses, rota_exec_operand)}, {VECTOR(access_physical, uint32_t)},
+                    {VECTOR(edges.from, uint32_t)},        {VECTOR(edges.joins, rota_join)},
+                    {VECTOR(edges.join_from, uint32_t)},   {VECTOR(edges.order.segment, uint32_t)}};
+#undef VECTOR
+_Static_assert(sizeof kept_vectors / sizeof *kept_vectors == ROTA_KEPT_VECTORS, "one for each");
+
+static rota_vector *kept_vector_of(rota_compiler *c, uint32_t i) {
+    return (rota_vector *)((char *)c + kept_vectors[i].offset);
+}
+
+/* They become the plan's. */
 static void keep_vectors(rota_compiler *c) {
-    rota_compile_info *info = c->info;
-    rota_vector *const vectors[] = {&c->buffers,         &c->operations,         &c->accesses,
-                                    &c->access_physical, &c->edges.from,         &c->edges.joins,
-                                    &c->edges.join_from, &c->edges.order.segment};
-    for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
-        if (vectors[i]->usable_bytes) info->kept[i] = *vectors[i]; /* else it is the arena's */
-        *vectors[i] = (rota_vector){0};
+    for (uint32_t i = 0; i < ROTA_KEPT_VECTORS; i++) {
+        rota_vector *vector = kept_vector_of(c, i);
+        if (vector->usable_bytes) c->info->kept[i] = *vector; /* else it is the arena's */
+        *vector = (rota_vector){0};
     }
 }
 
 /* Those of a body, of which there may be thousands, become parts of its arena instead. */
 static rota_status settle_vectors(rota_compiler *c) {
-    const struct {
-        rota_vector *vector;
-        size_t element_bytes;
-    } all[] = {{&c->buffers, sizeof(rota_plan_buffer)},   {&c->operations, sizeof(rota_operation)},
-               {&c->accesses, sizeof(rota_exec_operand)}, {&c->access_physical, sizeof(uint32_t)},
-               {&c->edges.from, sizeof(uint32_t)},        {&c->edges.joins, sizeof(rota_join)},
-               {&c->edges.join_from, sizeof(uint32_t)},   {&c->edges.order.segment, sizeof(uint32_t)}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        rota_vector *vector = all[i].vector;
-        const size_t bytes = all[i].element_bytes * (size_t)vector->count;
+    for (uint32_t i = 0; i < ROTA_KEPT_VECTORS; i++) {
+        rota_vector *vector = kept_vector_of(c, i);
+        const size_t bytes = kept_vectors[i].element_bytes * (size_t)vector->count;
         if (!vector->data) continue;
         void *settled = rota_arena_alloc(&c->plan->arena, bytes, 64);
         if (!settled) return rota_compile_no_memory(c);
@@ -137,7 +144,7 @@ static void show_gathered(rota_compiler *c) {
     info->accesses = c->accesses.data;
     info->access_count = (uint32_t)c->accesses.count;
     info->access_physical = c->access_physical.data;
-    info->told.segment_of = c->edges.order.segment.data;
+    info->lookup.segment_of = c->edges.order.segment.data;
 }
 
 static void count_edges(rota_compiler *c) {
@@ -172,7 +179,7 @@ static rota_status run_steps(rota_compiler *c) {
     ROTA_TRY(rota_compile_externals(c));
     ROTA_TRY(rota_compile_final_placement(c));
     rota_compile_info *info = c->info;
-    info->told.own_base = c->gathering.lane_base[c->graph->lane_count + 1];
+    info->lookup.own_base = c->gathering.lane_base[c->graph->lane_count + 1];
     rota_vector_fit(&c->edges.from, sizeof(uint32_t));
     info->first_edge = c->edges.first;
     info->edge_from = c->edges.from.data;
@@ -188,28 +195,11 @@ static rota_status run_steps(rota_compiler *c) {
 }
 
 static void free_compiler(rota_compiler *c) {
-    rota_vector *const vectors[] = {&c->buffers,
-                                    &c->operations,
-                                    &c->accesses,
-                                    &c->access_physical,
-                                    &c->physicals,
-                                    &c->edges.from,
-                                    &c->edges.kind,
-                                    &c->externals,
-                                    &c->spread.physical_of,
-                                    &c->spread.valid,
-                                    &c->spread.mirrors,
-                                    &c->pieces.tenants,
-                                    &c->transfers,
-                                    &c->workspaces,
-                                    &c->edges.joins,
-                                    &c->edges.join_from,
-                                    &c->edges.local_joins,
-                                    &c->edges.afters,
-                                    &c->spread.ends.own,
-                                    &c->spread.written,
-                                    &c->edges.order.level,
-                                    &c->edges.order.segment};
+    rota_vector *const vectors[] = {&c->physicals,          &c->edges.kind,        &c->externals,
+                                    &c->spread.physical_of, &c->spread.valid,      &c->spread.mirrors,
+                                    &c->pieces.tenants,     &c->transfers,         &c->workspaces,
+                                    &c->edges.afters,       &c->edges.local_joins, &c->spread.ends.own,
+                                    &c->spread.written,     &c->edges.order.level};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     rota_compile_free_hash(c);
     rota_arena_free(&c->scratch);
@@ -243,14 +233,14 @@ static void name_largest(const rota_compiler *c, char *text, size_t capacity) {
 
 /* A compilation under a memory limit: what it aims at, and what came of the attempts so far. */
 typedef struct attempts {
-    uint64_t limit;  /* 0: none */
-    uint64_t target; /* of this attempt */
-    uint32_t left;   /* with this one */
-    bool tells;      /* rewrites are told of the limit: they may choose what takes less and costs more */
+    uint64_t limit;      /* 0: none */
+    uint64_t target;     /* of this attempt */
+    uint32_t left;       /* with this one */
+    bool tells_rewrites; /* of the limit: they may choose what takes less and costs more */
     uint64_t
-        told; /* what they are told of then: the caller's own limit, and never what happens to be free; 0: none */
-    uint64_t least; /* bytes that one took */
-    char best[512]; /* what is to be said of that one */
+        rewrite_limit; /* the one that they hear of: the caller's, never what happens to be free; 0: none */
+    uint64_t least;    /* bytes that one took */
+    char best[512];    /* what is to be said of that one */
 } attempts;
 
 /* Whether the arena keeps the limit. If not, and there may be a way: OK with a smaller target, *out_again
@@ -278,8 +268,8 @@ static rota_status judge_memory(const rota_compiler *c, attempts *a, bool *out_a
         return ROTA_OK;
     }
     /* Once more from the beginning, with rewrites that do what they can. */
-    if (!a->tells && a->told && c->graph->hook_count) {
-        a->tells = *out_again = true;
+    if (!a->tells_rewrites && a->rewrite_limit && c->graph->hook_count) {
+        a->tells_rewrites = *out_again = true;
         a->left = ATTEMPTS_MAX;
         a->target = a->limit;
         return ROTA_OK;
@@ -297,7 +287,7 @@ static rota_status compile_once(rota_graph *graph, const rota_compile_options *o
                        .devices = devices,
                        .plan = plan,
                        .info = plan->compile_info,
-                       .memory = {a->target, a->tells ? a->told : 0}};
+                       .memory = {a->target, a->tells_rewrites ? a->rewrite_limit : 0}};
     c.policy_queues = c.queue_count = options->queues ? options->queues : 1;
     /* A device's transfer queue is its last one, whatever the policy may use; a runtime of one queue has
      * none. */
@@ -316,8 +306,7 @@ static rota_status compile_once(rota_graph *graph, const rota_compile_options *o
     free_compiler(&c);
     if (status == ROTA_OK) {
         plan->stats.plan_bytes += plan->arena.total_bytes + sizeof *plan;
-        for (size_t i = 0; i < sizeof c.info->kept / sizeof *c.info->kept; i++)
-            plan->stats.plan_bytes += c.info->kept[i].usable_bytes;
+        for (uint32_t i = 0; i < ROTA_KEPT_COUNT; i++) plan->stats.plan_bytes += c.info->kept[i].usable_bytes;
         if (options->certify && !again) status = rota_plan_certify(plan);
     }
     if (status != ROTA_OK || again) {
@@ -335,23 +324,29 @@ static uint64_t limit_of(const rota_graph *graph, const rota_compile_options *op
     return limit == UINT64_MAX ? 0 : limit;
 }
 
-rota_status rota_plan_compile(rota_graph *graph, const rota_compile_options *options,
-                              const rota_plan_devices *devices, rota_plan **out_plan) {
-    const uint64_t limit = limit_of(graph, options);
-    attempts a = {.limit = limit, .target = limit, .told = limit, .left = ATTEMPTS_MAX, .least = UINT64_MAX};
+static rota_status compile_within(rota_graph *graph, const rota_compile_options *options,
+                                  const rota_plan_devices *devices, uint64_t limit, rota_plan **out_plan) {
+    attempts a = {.limit = limit,
+                  .target = limit,
+                  .rewrite_limit = limit_of(graph, options),
+                  .left = ATTEMPTS_MAX,
+                  .least = UINT64_MAX};
     *out_plan = NULL;
     while (!*out_plan) ROTA_TRY(compile_once(graph, options, devices, &a, out_plan));
     return ROTA_OK;
 }
 
+rota_status rota_plan_compile(rota_graph *graph, const rota_compile_options *options,
+                              const rota_plan_devices *devices, rota_plan **out_plan) {
+    return compile_within(graph, options, devices, limit_of(graph, options), out_plan);
+}
+
 rota_status rota_plan_compile_in(rota_graph *graph, const rota_compile_options *options,
                                  const rota_plan_devices *devices, uint64_t free_bytes,
                                  rota_plan **out_plan) {
-    const uint64_t told = limit_of(graph, options), limit = told && told < free_bytes ? told : free_bytes;
-    attempts a = {.limit = limit, .target = limit, .told = told, .left = ATTEMPTS_MAX, .least = UINT64_MAX};
-    *out_plan = NULL;
-    while (!*out_plan) ROTA_TRY(compile_once(graph, options, devices, &a, out_plan));
-    return ROTA_OK;
+    const uint64_t limit = limit_of(graph, options);
+    return compile_within(graph, options, devices, limit && limit < free_bytes ? limit : free_bytes,
+                          out_plan);
 }
 
 static bool any_record(const rota_graph *graph, bool (*has)(const rota_node_record *record)) {
@@ -391,7 +386,7 @@ void rota_plan_destroy(rota_plan *plan) {
          * does that holds this one. */
         for (uint32_t i = 0; i < plan->buffer_count; i++)
             if (!plan->buffers[i].buffer->graph) rota_buffer_release(plan->buffers[i].buffer);
-        for (size_t i = 0; i < sizeof info->kept / sizeof *info->kept; i++) rota_vector_free(&info->kept[i]);
+        for (uint32_t i = 0; i < ROTA_KEPT_COUNT; i++) rota_vector_free(&info->kept[i]);
     }
     rota_graph_release(plan->graph);
     rota_arena_free(&plan->arena);

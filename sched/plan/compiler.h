@@ -40,7 +40,8 @@ typedef struct rota_mirror {
 /* A memory limit, as the attempt at hand has it. */
 typedef struct rota_memory_aim {
     uint64_t target; /* what live transients may take; 0: no limit */
-    uint64_t told;   /* to rewrites: the limit, where computing again was not enough; else 0 */
+    uint64_t
+        rewrite_limit; /* what rewrites hear of: the limit, where computing again was not enough; else 0 */
 } rota_memory_aim;
 
 /* What runs again under a memory limit, and where (recompute.c). */

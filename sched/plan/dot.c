@@ -3,7 +3,7 @@
 
 #include <string.h>
 #include "base/output.h"
-#include "sched/plan/kept.h"
+#include "sched/plan/derived.h"
 #include "sched/plan/names.h"
 
 static void write_legend(FILE *file, const rota_drawing *d) {

@@ -1,8 +1,8 @@
 /* Why a node waits, in sentences. */
 #include "base/given.h"
 #include "base/text_out.h"
+#include "sched/plan/derived.h"
 #include "sched/plan/edges.h"
-#include "sched/plan/kept.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
 

@@ -156,7 +156,7 @@ rota_status rota_rewriter_target(const rota_rewriter *rewriter, const rota_place
         const rota_device_traits *device = &c->devices->all[index];
         made = (rota_rewrite_target){sizeof made, true, device->kind, device->features, device->cuda, 0};
     }
-    made.memory_limit_bytes = c->memory.told;
+    made.memory_limit_bytes = c->memory.rewrite_limit;
     rota_sized_out(out_target, &made, sizeof made);
     return ROTA_OK;
 }

@@ -81,7 +81,7 @@ rota_status rota_lower_write_parts(lowering *l) {
 
 /* Of a body, of which there may be thousands, in its arena. */
 static rota_plan_physical *room_for_physicals(rota_compiler *c) {
-    rota_vector *kept = &c->info->kept[sizeof c->info->kept / sizeof *c->info->kept - 1];
+    rota_vector *kept = &c->info->kept[ROTA_KEPT_PHYSICALS];
     const size_t bytes = sizeof(rota_plan_physical) * ((size_t)c->physicals.count + 1);
     if (c->graph->outer) return rota_arena_alloc(&c->plan->arena, bytes, 16);
     return kept->data = rota_chunk_alloc(bytes, &kept->usable_bytes);
@@ -97,7 +97,7 @@ rota_status rota_lower_keep_physicals(rota_compiler *c) {
             rota_arena_alloc(&c->plan->arena, sizeof *buffers * ((size_t)c->physicals.count + 1), 8);
         if (!buffers) return rota_compile_no_memory(c);
         for (uint32_t i = 0; i < c->physicals.count; i++) buffers[i] = from[i].buffer;
-        c->info->told.physical_buffer = buffers;
+        c->info->lookup.physical_buffer = buffers;
     }
     for (uint32_t i = 0; i < c->physicals.count; i++)
         to[i] = (rota_plan_physical){.offset_bytes = from[i].offset_bytes & ROTA_EXEC_OFFSET_MAX,

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 #include "graph/record.h"
-#include "sched/plan/kept.h"
+#include "sched/plan/derived.h"
 #include "sched/plan/operations.h"
 
 const char *rota_edge_name(rota_edge_kind kind) {

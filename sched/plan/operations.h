@@ -134,10 +134,10 @@ typedef struct rota_plan_bodies {
     rota_plan **plans; /* the plan's to destroy; NULL among them: nothing */
 } rota_plan_bodies;
 
-/* What says which physical an access has, which buffer a physical, and which segment an operation, beside what an
- * executor gets (kept.c). Plans on one device have `lane_base` and `workspaces`, those on several `physical_buffer` and
- * a list of accesses' physicals. */
-typedef struct rota_plan_told {
+/* Which physical an access has, which buffer a physical, and which segment an operation: what derived.c needs for that
+ * beside what an executor gets. Plans on one device have `lane_base` and `workspaces`, those on several
+ * `physical_buffer` and a list of accesses' physicals. */
+typedef struct rota_plan_lookup {
     const uint32_t *physical_buffer; /* plan buffers; NULL: they have the same numbers */
     const uint32_t *segment_of;      /* by operation: of plan->segments; NULL: there is one */
     const uint32_t *lane_base;       /* the plan buffer of a lane's first buffer, by lane creation number */
@@ -145,7 +145,10 @@ typedef struct rota_plan_told {
     uint32_t workspace_count;
     uint32_t first_workspace; /* the physical of the first */
     uint32_t own_base;        /* the first plan buffer that rota_compile_own_buffer entered */
-} rota_plan_told;
+} rota_plan_lookup;
+
+/* The vectors that stay with a plan as they were built (compile.c), and behind them what `physicals` lie in. */
+enum { ROTA_KEPT_VECTORS = 8, ROTA_KEPT_PHYSICALS = ROTA_KEPT_VECTORS, ROTA_KEPT_COUNT };
 
 /* What dot, explain and traces need after the compile; stays with the plan. */
 typedef struct rota_compile_info {
@@ -155,8 +158,8 @@ typedef struct rota_compile_info {
         *building; /* those of the compiler while it is at work: messages name their buffers */
     rota_plan_physical *physicals;
     uint32_t physical_count;
-    uint32_t *access_physical; /* of each access; NULL: rota_access_physical tells them */
-    rota_plan_told told;
+    uint32_t *access_physical; /* of each access; NULL: rota_access_physical finds them */
+    rota_plan_lookup lookup;
     rota_exec_operand *accesses; /* the parts' operands point here: offsets in memory */
     uint32_t access_count;
     uint32_t *first_edge; /* operation_count + 1 */
@@ -175,12 +178,12 @@ typedef struct rota_compile_info {
     rota_compile_note *notes;
     rota_plan_bodies *bodies; /* newest first; NULL: no node decides */
     rota_settled placing; /* where devices were chosen by what nodes cost: what names the replays' times */
-    rota_vector kept[9];  /* the storage of what was built as vectors, the last of `physicals` */
+    rota_vector kept[ROTA_KEPT_COUNT];
 } rota_compile_info;
 
 static inline uint32_t rota_physical_buffer(const rota_compile_info *info, uint32_t physical) {
     if (info->building) return info->building[physical].buffer;
-    return info->told.physical_buffer ? info->told.physical_buffer[physical] : physical;
+    return info->lookup.physical_buffer ? info->lookup.physical_buffer[physical] : physical;
 }
 
 /* The rank of the lane that a node's number lies in: the last lane that begins at or before it, so that empty ones are

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 #include "graph/lane_records.h"
-#include "sched/plan/kept.h"
+#include "sched/plan/derived.h"
 #include "sched/plan/operations.h"
 
 static double bytes_of(const rota_node_record *record) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/utf8.h"
-#include "sched/plan/kept.h"
+#include "sched/plan/derived.h"
 #include "sched/plan/names.h"
 
 #define ROW_VERTICES 12u

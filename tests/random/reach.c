@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "sched/plan/kept.h"
+#include "sched/plan/derived.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
 

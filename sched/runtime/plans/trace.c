@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include "base/given.h"
 #include "base/output.h"
-#include "sched/plan/kept.h"
+#include "sched/plan/derived.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
 #include "sched/runtime/plans/executable.h"

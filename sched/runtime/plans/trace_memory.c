@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "sched/plan/kept.h"
+#include "sched/plan/derived.h"
 
 /* When a physical's memory begins or ends to be its own. */
 typedef struct change {

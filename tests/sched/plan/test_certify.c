@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 #include "rota.h"
 #include "sched/plan/certify.h"
-#include "sched/plan/kept.h"
+#include "sched/plan/derived.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
 #include "tests/adversary/adversary.h"

@@ -1,6 +1,6 @@
-/* What a plan can tell of its operations without having kept it. Internal; not installed. */
-#ifndef ROTA_SCHED_PLAN_KEPT_H
-#define ROTA_SCHED_PLAN_KEPT_H
+/* What is derived of a plan's operations from the rest of the plan, which does not have it. Internal; not installed. */
+#ifndef ROTA_SCHED_PLAN_DERIVED_H
+#define ROTA_SCHED_PLAN_DERIVED_H
 
 #include "sched/plan/operations.h"
 

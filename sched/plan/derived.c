@@ -1,19 +1,19 @@
-/* What a plan can tell of its operations without having kept it. */
-#include "sched/plan/kept.h"
+/* What is derived of a plan's operations from the rest of the plan, which does not have it. */
+#include "sched/plan/derived.h"
 
 #include "base/assert.h"
 
 /* Workspaces' physicals are one after the other, as the operations are that have them. */
 static uint32_t workspace_of(const rota_compile_info *info, uint32_t operation) {
-    uint32_t low = 0, high = info->told.workspace_count;
+    uint32_t low = 0, high = info->lookup.workspace_count;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
-        if (info->told.workspaces[middle] < operation)
+        if (info->lookup.workspaces[middle] < operation)
             low = middle + 1;
         else
             high = middle;
     }
-    return info->told.first_workspace + low;
+    return info->lookup.first_workspace + low;
 }
 
 /* A graph's buffer by its key, which its records have; in a plan on one device physicals have their numbers. */
@@ -24,7 +24,7 @@ static uint32_t in_arena(const rota_plan *plan, const rota_operation *operation,
         return workspace_of(info, (uint32_t)(operation - info->operations));
     const uint64_t stored = rota_node_accesses(operation->record)[number].buffer;
     rota_assert(stored & 1);
-    return info->told.lane_base[stored >> 32] + ((uint32_t)stored >> 1);
+    return info->lookup.lane_base[stored >> 32] + ((uint32_t)stored >> 1);
 }
 
 uint32_t rota_access_physical(const rota_plan *plan, const rota_operation *operation, uint32_t number) {
@@ -43,7 +43,7 @@ uint32_t rota_access_physical(const rota_plan *plan, const rota_operation *opera
 
 uint32_t rota_operation_segment(const rota_plan *plan, const rota_operation *operation) {
     const rota_compile_info *info = rota_plan_info(plan);
-    return info->told.segment_of ? info->told.segment_of[operation - info->operations] : 0;
+    return info->lookup.segment_of ? info->lookup.segment_of[operation - info->operations] : 0;
 }
 
 uint32_t rota_operation_batch(const rota_plan *plan, const rota_operation *operation) {
