@@ -39,6 +39,18 @@ static inline uint64_t rota_hash_mix(uint64_t x) {
     return x ^ x >> 31;
 }
 
+/* One word for a table: multiplied by 2^64 over the golden ratio (Knuth, "The Art of Computer Programming", 6.4), of
+ * which the upper half has something of every bit. Cheaper than a mix, and a table of a power of two takes its lower
+ * bits. */
+static inline uint32_t rota_hash_word(uint64_t word) {
+    return (uint32_t)(word * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+/* Of an object by its address: allocators give multiples of 16. */
+static inline uint32_t rota_hash_pointer(const void *pointer) {
+    return rota_hash_word((uintptr_t)pointer >> 4);
+}
+
 /* A treap's priority of a node: its address, mixed, as addresses of one allocator lie in rows. */
 static inline uint32_t rota_hash_priority(const void *node) {
     return (uint32_t)(rota_hash_mix((uintptr_t)node) >> 32);

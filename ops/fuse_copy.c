@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/buffer_hash.h"
+#include "base/hash.h"
 #include "ops/kernel_objects.h"
 
 /* What became of a buffer that was copied into. */
@@ -20,7 +20,7 @@ typedef struct aliases {
 } aliases;
 
 static alias *entry_of(const aliases *a, const rota_buffer *buffer) {
-    uint64_t i = rota_buffer_hash(buffer) & (a->capacity - 1);
+    uint64_t i = rota_hash_pointer(buffer) & (a->capacity - 1);
     while (a->entries[i].from && a->entries[i].from != buffer) i = (i + 1) & (a->capacity - 1);
     return &a->entries[i];
 }

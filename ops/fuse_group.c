@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/buffer_hash.h"
+#include "base/hash.h"
 #include "ops/fuse_piece.h"
 #include "ops/fuse_program.h"
 #include "ops/vk/fused.h"
@@ -18,7 +18,7 @@
 /* ---- Uses of buffers ---- */
 
 static uint64_t entry_of(const rota_fuse_uses *uses, const rota_buffer *buffer) {
-    uint64_t i = rota_buffer_hash(buffer) & (uses->capacity - 1);
+    uint64_t i = rota_hash_pointer(buffer) & (uses->capacity - 1);
     while (uses->entries[i].buffer && uses->entries[i].buffer != buffer) i = (i + 1) & (uses->capacity - 1);
     return i;
 }

@@ -2,14 +2,13 @@
 #include "ops/fuse_index.h"
 
 #include <stdlib.h>
-
-#include "ops/buffer_hash.h"
+#include "base/hash.h"
 
 /* Accesses of one buffer that a pattern looks at: more, and what it looks for is not there. */
 #define LOOKS_MAX 64u
 
 static struct rota_fuse_chain *chain_of(const rota_fuse_index *index, const rota_buffer *buffer) {
-    uint64_t i = rota_buffer_hash(buffer) & (index->chain_capacity - 1);
+    uint64_t i = rota_hash_pointer(buffer) & (index->chain_capacity - 1);
     while (index->chains[i].buffer && index->chains[i].buffer != buffer)
         i = (i + 1) & (index->chain_capacity - 1);
     return &index->chains[i];

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/hash.h"
 
 /* What the first rank that named a communicator said of it. */
 typedef struct known {
@@ -19,7 +20,7 @@ static bool are_same(const rota_announcement *a, const rota_announcement *b) {
 }
 
 static known *find(known *table, uint64_t mask, uint64_t communicator) {
-    uint64_t i = communicator * 0x9e3779b97f4a7c15u >> 32 & mask;
+    uint64_t i = rota_hash_word(communicator) & mask;
     while (table[i].order && table[i].order->communicator != communicator) i = (i + 1) & mask;
     return &table[i];
 }

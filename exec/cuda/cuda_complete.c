@@ -8,6 +8,7 @@
 #include "exec/cuda/cuda_complete.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/hash.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_halt.h"
@@ -49,9 +50,7 @@ static bool has_work(void *device) {
 }
 
 static rota_cuda_usual *usual_at(rota_cuda_queue *queue, const void *segment) {
-    const uint64_t mixed =
-        (uint64_t)(uintptr_t)segment * 0x9e3779b97f4a7c15ull; /* 2^64 over the golden ratio */
-    return &queue->usuals[mixed >> 32 & (ROTA_CUDA_USUALS - 1)];
+    return &queue->usuals[rota_hash_pointer(segment) & (ROTA_CUDA_USUALS - 1)];
 }
 
 /* What it takes by all that is known: what its segment took, or any fence of the queue. */

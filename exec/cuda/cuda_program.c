@@ -1,6 +1,7 @@
 /* Programs: every command checked against the device and given the form in which it becomes a graph node,
  * kernels with their function and launch. */
 #include "exec/cuda/cuda_program.h"
+#include "base/hash.h"
 #include "exec/common/checks.h"
 #include "graph/kernel_calls.h"
 #include "exec/cuda/cuda_context.h"
@@ -113,8 +114,7 @@ static rota_status check_parameters(const rota_cuda_device *device, const rota_k
 }
 
 static rota_status find_function(maker *m, const rota_kernel *kernel, known_function **out_known) {
-    uint64_t hash = ((uint64_t)(uintptr_t)kernel >> 4) * 0x9E3779B97F4A7C15ull;
-    known_function *known = &m->known[hash >> 58];
+    known_function *known = &m->known[rota_hash_pointer(kernel) >> 26];
     *out_known = known;
     if (known->kernel == kernel) return ROTA_OK;
     *known = (known_function){0};

@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "base/prefetch.h"
 
 rota_status rota_compile_no_memory(const rota_compiler *compiler) {
@@ -60,10 +61,6 @@ rota_status rota_compile_add_buffer(rota_compiler *c, rota_buffer *buffer) {
     return ROTA_OK;
 }
 
-static uint32_t hash_pointer(const void *pointer) {
-    return (uint32_t)(((uintptr_t)pointer >> 4) * 0x9e3779b97f4a7c15u >> 32);
-}
-
 void rota_compile_free_hash(rota_compiler *c) {
     rota_chunk_free(c->gathering.hash, c->gathering.hash_bytes);
     c->gathering.hash = NULL;
@@ -84,7 +81,7 @@ static bool grow_hash(rota_compiler *c) {
     c->gathering.hash_mask = size - 1;
     const rota_plan_buffer *buffers = c->buffers.data;
     for (uint32_t i = c->gathering.graph_buffer_count; i < c->buffers.count; i++) {
-        uint32_t slot = hash_pointer(buffers[i].buffer) & c->gathering.hash_mask;
+        uint32_t slot = rota_hash_pointer(buffers[i].buffer) & c->gathering.hash_mask;
         while (grown[slot]) slot = (slot + 1) & c->gathering.hash_mask;
         grown[slot] = i + 1;
     }
@@ -102,7 +99,7 @@ rota_status rota_compile_persistent_index(rota_compiler *c, rota_buffer *buffer,
     uint32_t entered = (uint32_t)c->buffers.count - c->gathering.graph_buffer_count;
     if ((!c->gathering.hash || entered * 2 >= c->gathering.hash_mask) && !grow_hash(c))
         return rota_compile_no_memory(c);
-    uint32_t slot = hash_pointer(buffer) & c->gathering.hash_mask;
+    uint32_t slot = rota_hash_pointer(buffer) & c->gathering.hash_mask;
     while (c->gathering.hash[slot]) {
         *out_index = c->gathering.hash[slot] - 1;
         if (buffers[*out_index].buffer == buffer) return ROTA_OK;
@@ -127,7 +124,7 @@ void rota_compile_prefetch_persistent(const rota_compiler *c, const rota_buffer 
     if (hint < c->buffers.count && ((const rota_plan_buffer *)c->buffers.data)[hint].buffer == buffer)
         rota_prefetch(&ROTA_PHYSICALS(c)[hint]);
     else if (c->gathering.hash)
-        rota_prefetch(&c->gathering.hash[hash_pointer(buffer) & c->gathering.hash_mask]);
+        rota_prefetch(&c->gathering.hash[rota_hash_pointer(buffer) & c->gathering.hash_mask]);
 }
 
 rota_status rota_compile_own_buffer(rota_compiler *c, rota_buffer *buffer, uint32_t *out_index) {

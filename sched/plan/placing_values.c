@@ -4,6 +4,7 @@
 #include "sched/plan/placing_values.h"
 
 #include <string.h>
+#include "base/hash.h"
 #include "sched/plan/interval.h"
 
 /* As in placement.c: so many ranges an access may look at on average. */
@@ -46,7 +47,7 @@ static const rota_buffer *buffer_of(const finder *f, uint64_t stored) {
 static track *track_of(finder *f, uint64_t stored) {
     const rota_gathering *gathering = &f->c->gathering;
     if (stored & 1) return &f->tracks[gathering->lane_base[stored >> 32] + ((uint32_t)stored >> 1)];
-    uint32_t cell = (uint32_t)((stored >> 4) * 0x9e3779b97f4a7c15u >> 32) & f->hash_mask;
+    uint32_t cell = rota_hash_word(stored >> 4) & f->hash_mask;
     while (f->hash[cell] && f->addresses[f->hash[cell] - 1] != stored) cell = (cell + 1) & f->hash_mask;
     if (!f->hash[cell]) {
         f->addresses[f->persistent_count] = stored;

@@ -280,7 +280,9 @@ static void hashes_are_the_published_ones(void **state) {
         assert_true(hash32 == known[i].hash32);
     }
     assert_true(rota_hash_mix(UINT64_C(0x9e3779b97f4a7c15)) ==
-                UINT64_C(0xe220a8397b1dcdaf)); /* splitmix64's, of 0 */
+                UINT64_C(0xe220a8397b1dcdaf));     /* splitmix64's, of 0 */
+    assert_true(rota_hash_word(1) == 0x9e3779b9u); /* the upper half of 2^64 over the golden ratio */
+    assert_true(rota_hash_pointer((const void *)(uintptr_t)0x30) == rota_hash_word(3));
 }
 
 /* What a block is too large by goes back, what is left is a block as any other, and a block that is too large to be
