@@ -360,6 +360,13 @@ rota_status rota_cbor_read_u32_at(rota_cbor_reader *reader, uint64_t index, uint
     return rota_cbor_read_u32(reader, 0, UINT32_MAX, out_value);
 }
 
+rota_status rota_cbor_read_u32s(rota_cbor_reader *reader, uint32_t count, uint32_t *out_values) {
+    uint64_t found;
+    ROTA_TRY(rota_cbor_begin_array(reader, count, count, &found));
+    for (uint32_t i = 0; i < count; i++) ROTA_TRY(rota_cbor_read_u32_at(reader, i, &out_values[i]));
+    return rota_cbor_end(reader);
+}
+
 rota_status rota_cbor_begin_map(rota_cbor_reader *reader) {
     const item found = take(reader);
     if (found.kind != ITEM_MAP) return unexpected(reader, &found, "a map");

@@ -80,6 +80,8 @@ void rota_cbor_element(rota_cbor_reader *reader, uint64_t index);
 rota_status rota_cbor_read_uint_at(rota_cbor_reader *reader, uint64_t index, uint64_t most,
                                    uint64_t *out_value);
 rota_status rota_cbor_read_u32_at(rota_cbor_reader *reader, uint64_t index, uint32_t *out_value);
+/* An array of `count` of those. */
+rota_status rota_cbor_read_u32s(rota_cbor_reader *reader, uint32_t count, uint32_t *out_values);
 rota_status rota_cbor_begin_map(rota_cbor_reader *reader);
 /* Whether the next key is this one; it is then read, and its value is next. */
 bool rota_cbor_take_key(rota_cbor_reader *reader, const char *key);

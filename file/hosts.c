@@ -13,9 +13,7 @@ static bool same_name(const void *a, const void *b) {
 
 static unsigned long hash_function(const void *host, unsigned long seed) {
     const rota_graph_file_host *function = host;
-    uint64_t hash = (uintptr_t)function->fn ^ (uintptr_t)function->user * 0x9e3779b97f4a7c15u ^ seed;
-    hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdu;
-    return hash ^ hash >> 32;
+    return rota_hash_mix(rota_hash_mix((uintptr_t)function->user) ^ (uintptr_t)function->fn ^ seed);
 }
 static bool same_function(const void *a, const void *b) {
     const rota_graph_file_host *x = a, *y = b;

@@ -91,16 +91,6 @@ static rota_status read_image(loader *l, uint32_t *out_index) {
     return rota_cbor_read_u32(l->reader, 0, (uint32_t)l->out->image_count - 1, out_index);
 }
 
-static rota_status read_groups(rota_cbor_reader *reader, uint32_t out_groups[3]) {
-    uint64_t count;
-    ROTA_TRY(rota_cbor_begin_array(reader, 3, 3, &count));
-    for (uint32_t i = 0; i < 3; i++) {
-        rota_cbor_element(reader, i);
-        ROTA_TRY(rota_cbor_read_u32(reader, 0, UINT32_MAX, &out_groups[i]));
-    }
-    return rota_cbor_end(reader);
-}
-
 /* ---- A kernel ---- */
 
 static rota_status read_vk(loader *l, loaded_kernel *made) {
@@ -120,16 +110,13 @@ static rota_status read_vk(loader *l, loaded_kernel *made) {
     ROTA_TRY(rota_cbor_want_key(reader, "subgroup"));
     ROTA_TRY(rota_cbor_read_u32(reader, 0, UINT32_MAX, &vk->subgroup_size));
     if (rota_cbor_take_key(reader, "groups")) {
-        ROTA_TRY(read_groups(reader, made->vk_groups));
+        ROTA_TRY(rota_cbor_read_u32s(reader, 3, made->vk_groups));
         vk->grid_with = vk_grid;
     }
     if (rota_cbor_take_key(reader, "constants")) {
         uint64_t count;
         ROTA_TRY(rota_cbor_begin_array(reader, 1, ROTA_KERNEL_SPEC_MAX, &count));
-        for (uint32_t i = 0; i < count; i++) {
-            rota_cbor_element(reader, i);
-            ROTA_TRY(rota_cbor_read_u32(reader, 0, UINT32_MAX, &made->vk_spec[i]));
-        }
+        for (uint32_t i = 0; i < count; i++) ROTA_TRY(rota_cbor_read_u32_at(reader, i, &made->vk_spec[i]));
         ROTA_TRY(rota_cbor_end(reader));
         vk->spec_count = (uint32_t)count;
     }
@@ -152,11 +139,11 @@ static rota_status read_cuda(loader *l, loaded_kernel *made) {
     cuda->size_bytes = l->out->image_bytes[image];
     if (rota_cbor_take_key(reader, "entry")) ROTA_TRY(rota_cbor_read_text(reader, l->arena, &cuda->entry));
     ROTA_TRY(rota_cbor_want_key(reader, "block"));
-    ROTA_TRY(read_groups(reader, cuda->block));
+    ROTA_TRY(rota_cbor_read_u32s(reader, 3, cuda->block));
     ROTA_TRY(rota_cbor_want_key(reader, "shared"));
     ROTA_TRY(rota_cbor_read_u32(reader, 0, UINT32_MAX, &cuda->shared_bytes));
     if (rota_cbor_take_key(reader, "groups")) {
-        ROTA_TRY(read_groups(reader, made->cuda_groups));
+        ROTA_TRY(rota_cbor_read_u32s(reader, 3, made->cuda_groups));
         cuda->grid_with = cuda_grid;
     }
     return rota_cbor_end(reader);
@@ -168,14 +155,11 @@ static rota_status read_bindable(loader *l, rota_kernel_bindable *out) {
     ROTA_TRY(rota_cbor_begin_array(reader, 5, 5, &count));
     rota_cbor_element(reader, 0);
     ROTA_TRY(rota_cbor_read_text(reader, l->arena, &out->name));
-    rota_cbor_element(reader, 1);
-    ROTA_TRY(rota_cbor_read_uint(reader, ROTA_KERNEL_PARAM_BYTES_MAX, &offset));
-    rota_cbor_element(reader, 2);
-    ROTA_TRY(rota_cbor_read_uint(reader, 8, &size));
+    ROTA_TRY(rota_cbor_read_uint_at(reader, 1, ROTA_KERNEL_PARAM_BYTES_MAX, &offset));
+    ROTA_TRY(rota_cbor_read_uint_at(reader, 2, 8, &size));
     rota_cbor_element(reader, 3);
     ROTA_TRY(rota_cbor_read_bool(reader, &out->varies_by_step));
-    rota_cbor_element(reader, 4);
-    ROTA_TRY(rota_cbor_read_uint(reader, ROTA_VALUE_U64, &type));
+    ROTA_TRY(rota_cbor_read_uint_at(reader, 4, ROTA_VALUE_U64, &type));
     /* The rest is refused where the kernel is recorded. */
     out->offset_bytes = (uint16_t)offset;
     out->size_bytes = (uint16_t)size;
@@ -196,12 +180,10 @@ static rota_status read_interface(loader *l, rota_kernel *out) {
     ROTA_TRY(rota_cbor_want_key(reader, "flags"));
     ROTA_TRY(rota_cbor_read_u32(reader, 0, KNOWN_FLAGS, &out->flags));
     ROTA_TRY(rota_cbor_want_key(reader, "inplace"));
-    ROTA_TRY(rota_cbor_begin_array(reader, 2, 2, &count));
-    rota_cbor_element(reader, 0);
-    ROTA_TRY(rota_cbor_read_u32(reader, 0, UINT32_MAX, &out->inplace_outputs));
-    rota_cbor_element(reader, 1);
-    ROTA_TRY(rota_cbor_read_u32(reader, 0, UINT32_MAX, &out->inplace_inputs));
-    ROTA_TRY(rota_cbor_end(reader));
+    uint32_t inplace[2];
+    ROTA_TRY(rota_cbor_read_u32s(reader, 2, inplace));
+    out->inplace_outputs = inplace[0];
+    out->inplace_inputs = inplace[1];
     ROTA_TRY(rota_cbor_want_key(reader, "bindables"));
     ROTA_TRY(rota_cbor_begin_array(reader, 0, ROTA_KERNEL_BINDABLE_MAX, &count));
     rota_kernel_bindable *bindables = rota_arena_calloc(l->arena, sizeof *bindables * ((size_t)count + 1), 8);

@@ -165,12 +165,7 @@ static rota_status read_kernel_node(rota_record_loader *l, rota_recorder *lane) 
     if (given.size) memcpy(params, given.data, given.size);
     ROTA_CBOR_TRY(reader, rota_kernel_check_divisors(l->kernels.divisors[kernel], node.kernel, params));
     if (rota_cbor_take_key(reader, "bindings")) ROTA_TRY(read_bindings(l, bindings, &node.binding_count));
-    if (rota_cbor_take_key(reader, "groups")) {
-        uint64_t three;
-        ROTA_TRY(rota_cbor_begin_array(reader, 3, 3, &three));
-        for (uint32_t i = 0; i < 3; i++) ROTA_TRY(rota_cbor_read_u32_at(reader, i, &node.groups[i]));
-        ROTA_TRY(rota_cbor_end(reader));
-    }
+    if (rota_cbor_take_key(reader, "groups")) ROTA_TRY(rota_cbor_read_u32s(reader, 3, node.groups));
     ROTA_TRY(read_kernel_count(l, &count));
     ROTA_TRY(read_device(l, &node.placement.device_plus_1));
     ROTA_TRY(
@@ -266,13 +261,12 @@ static rota_status read_word(rota_record_loader *l, bool is_written, rota_buffer
 static rota_status read_body_numbers(rota_record_loader *l, uint8_t kind,
                                      uint32_t out_numbers[ROTA_SWITCH_BODIES_MAX], uint32_t *out_count) {
     uint64_t count;
-    const bool is_loop = kind == ROTA_CONDITIONAL_WHILE || kind == ROTA_CONDITIONAL_FOR;
     const uint64_t least = kind == ROTA_CONDITIONAL_IF ? 2 : 1;
     ROTA_TRY(rota_cbor_want_key(l->reader, "bodies"));
     ROTA_TRY(rota_cbor_begin_array(l->reader, least,
                                    kind == ROTA_CONDITIONAL_SWITCH ? ROTA_SWITCH_BODIES_MAX : least, &count));
     for (uint32_t i = 0; i < count; i++) ROTA_TRY(rota_load_graph_number(l, i, &out_numbers[i]));
-    if ((is_loop || kind == ROTA_CONDITIONAL_IF) && !out_numbers[0])
+    if (kind != ROTA_CONDITIONAL_SWITCH && !out_numbers[0])
         return rota_cbor_refuse(l->reader, "null, expected a body");
     *out_count = (uint32_t)count;
     return rota_cbor_end(l->reader);
@@ -329,7 +323,7 @@ static rota_status read_conditional_node(rota_record_loader *l, uint8_t kind, ro
     ROTA_TRY(read_node_name(l, &c.name));
     if (kind == ROTA_CONDITIONAL_FOR && rota_cbor_take_key(reader, "index"))
         ROTA_TRY(read_word(l, true, &c.index, &c.index_offset));
-    if (kind == ROTA_CONDITIONAL_WHILE || kind == ROTA_CONDITIONAL_FOR) {
+    if (rota_conditional_is_loop(kind)) {
         ROTA_TRY(rota_cbor_want_key(reader, "iterations"));
         ROTA_TRY(rota_cbor_read_uint(reader, UINT64_MAX, &c.iterations_max));
     }

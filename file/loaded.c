@@ -62,3 +62,23 @@ rota_status rota_graph_file_find_slot(const rota_graph_file *file, const char *n
                            : rota_fail(ROTA_NOT_FOUND, "graph '%s', from a file, has no slot '%s'",
                                        file->info.name, name);
 }
+
+rota_status rota_loaded_no_memory(const rota_graph_file *file, uint64_t bytes) {
+    return rota_fail(ROTA_OUT_OF_MEMORY, "graph '%s', from a file: no host memory for %llu bytes",
+                     file->info.name, (unsigned long long)bytes);
+}
+
+rota_status rota_loaded_check_prepared(const rota_graph_file *file) {
+    if (!file->is_prepared)
+        return rota_fail(ROTA_WRONG_STATE, "graph '%s', from a file, was not prepared for its replays",
+                         file->info.name);
+    return rota_opened_check(file->opened);
+}
+
+rota_status rota_loaded_output(const rota_graph_file *file, uint32_t index, const uint8_t **out_memory) {
+    *out_memory = file->host[index];
+    if (*out_memory) return ROTA_OK;
+    return rota_fail(ROTA_WRONG_STATE,
+                     "graph '%s', from a file, was prepared without arguments: OUTPUT '%s' has no memory",
+                     file->info.name, rota_buffer_name(file->buffers[index]));
+}

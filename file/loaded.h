@@ -52,4 +52,11 @@ struct rota_graph_file {
     bool is_prepared;
 };
 
+/* OUT_OF_MEMORY, of `bytes` that there are not. */
+rota_status rota_loaded_no_memory(const rota_graph_file *file, uint64_t bytes);
+/* WRONG_STATE before rota_graph_file_prepare, or after its runtime was closed. */
+rota_status rota_loaded_check_prepared(const rota_graph_file *file);
+/* What replays made of the OUTPUT buffer of that index. WRONG_STATE: it was prepared without arguments. */
+rota_status rota_loaded_output(const rota_graph_file *file, uint32_t index, const uint8_t **out_memory);
+
 #endif

@@ -11,11 +11,6 @@
 
 /* ---- Before ---- */
 
-static rota_status no_memory(const rota_graph_file *file, uint64_t bytes) {
-    return rota_fail(ROTA_OUT_OF_MEMORY, "graph '%s', from a file: no host memory for %llu bytes",
-                     file->info.name, (unsigned long long)bytes);
-}
-
 static bool is_whole(const rota_loaded_piece *piece) {
     return piece->size_bytes == rota_buffer_size(piece->buffer);
 }
@@ -24,7 +19,7 @@ static rota_status write_zeros(const rota_graph_file *file, rota_device *device,
                                uint64_t offset, uint64_t size) {
     const uint64_t most = size < ZEROS_BYTES ? size : ZEROS_BYTES;
     void *zeros = calloc(1, most);
-    rota_status status = zeros ? ROTA_OK : no_memory(file, most);
+    rota_status status = zeros ? ROTA_OK : rota_loaded_no_memory(file, most);
     for (uint64_t at = 0; at < size && status == ROTA_OK; at += most)
         status =
             rota_buffer_write(buffer, device, offset + at, zeros, size - at < most ? size - at : most, NULL);
@@ -54,7 +49,7 @@ static rota_status look_up(const rota_graph_file *file, lookup *out) {
     out->bound = rota_arena_calloc(&out->arena, sizeof *out->bound * (buffers + 1), 8);
     out->values = rota_arena_calloc(&out->arena, sizeof *out->values * (slots + 1), 8);
     if (!out->is_whole || !out->begin || !out->pieces || !out->bound || !out->values)
-        return no_memory(file, buffers * 32 + pieces * 8 + slots * 8);
+        return rota_loaded_no_memory(file, buffers * 32 + pieces * 8 + slots * 8);
     /* Counted two places on, so that filling moves each begin to where it belongs. */
     for (size_t i = 0; i < pieces; i++) {
         out->begin[file->first[i].index + 2]++;
@@ -97,7 +92,7 @@ static rota_status host_memory(rota_graph_file *file, uint32_t index, void **out
     else
         file->host[index] = calloc(1, size); /* of which pages that stay zero are not touched */
     *out_memory = file->host[index];
-    return *out_memory ? ROTA_OK : no_memory(file, size);
+    return *out_memory ? ROTA_OK : rota_loaded_no_memory(file, size);
 }
 
 /* The file's own bytes where they are all of it. */
@@ -202,7 +197,7 @@ rota_status rota_graph_file_prepare(rota_graph_file *file, rota_device *device, 
     const size_t count = file->info.buffer_count;
     if (!file->host) file->host = rota_arena_calloc(&file->arena, sizeof *file->host * (count + 1), 8);
     if (!file->bound) file->bound = rota_arena_calloc(&file->arena, sizeof *file->bound * (count + 1), 8);
-    if (!file->host || !file->bound) return no_memory(file, count * 2 * sizeof(void *));
+    if (!file->host || !file->bound) return rota_loaded_no_memory(file, count * 2 * sizeof(void *));
     lookup said;
     rota_status status = look_up(file, &said);
     if (status == ROTA_OK) status = write_persistent(file, device, &said);
@@ -246,16 +241,12 @@ static rota_status compare(const rota_graph_file *file, const rota_loaded_piece 
 
 static rota_status check_piece(const rota_graph_file *file, const rota_loaded_piece *piece) {
     if (rota_buffer_get_kind(piece->buffer) == ROTA_BUFFER_OUTPUT) {
-        const uint8_t *memory = file->host[piece->index];
-        if (!memory)
-            return rota_fail(ROTA_WRONG_STATE,
-                             "graph '%s', from a file, was prepared without arguments: OUTPUT '%s' "
-                             "has no memory",
-                             file->info.name, rota_buffer_name(piece->buffer));
+        const uint8_t *memory;
+        ROTA_TRY(rota_loaded_output(file, piece->index, &memory));
         return compare(file, piece, memory + piece->offset_bytes);
     }
     uint8_t *made = malloc(piece->size_bytes);
-    if (!made) return no_memory(file, piece->size_bytes);
+    if (!made) return rota_loaded_no_memory(file, piece->size_bytes);
     rota_status status = rota_buffer_read(piece->buffer, piece->offset_bytes, made, piece->size_bytes);
     if (status == ROTA_OK) status = compare(file, piece, made);
     free(made);
@@ -264,10 +255,7 @@ static rota_status check_piece(const rota_graph_file *file, const rota_loaded_pi
 
 rota_status rota_graph_file_check(rota_graph_file *file) {
     ROTA_GIVEN(file);
-    if (!file->is_prepared)
-        return rota_fail(ROTA_WRONG_STATE, "graph '%s', from a file, was not prepared for its replays",
-                         file->info.name);
-    ROTA_TRY(rota_opened_check(file->opened));
+    ROTA_TRY(rota_loaded_check_prepared(file));
     if (!file->info.result_count)
         return rota_fail(ROTA_NOT_FOUND, "graph '%s': its file has no results to compare with",
                          file->info.name);

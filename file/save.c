@@ -10,10 +10,10 @@
 #include "file/cbor_write.h"
 #include "file/format.h"
 #include "file/hosts.h"
-#include "file/records.h"
 #include "file/save_buffers.h"
 #include "file/save_kernels.h"
 #include "graph/conditional_internal.h"
+#include "graph/lane_records.h"
 #include "graph/record.h"
 #include "ops/fusion.h"
 
@@ -25,8 +25,8 @@ typedef struct saver {
     rota_set hosts, host_names; /* by what they are; those of the options by name */
     uint32_t hosts_named;
     uint32_t version; /* of the format: no later one than it takes */
-    bool *
-        is_given; /* by number of a buffer: the options have its first bytes; of those that there are with `contents` */
+    /* By number of a buffer, of those that there are with `contents`: the options have its first bytes. */
+    bool *is_given;
     FILE *file;
 } saver;
 
@@ -172,9 +172,9 @@ static rota_status note_given(saver *s) {
 static rota_status gather_part(saver *s, rota_saved_part *part) {
     ROTA_TRY(check_hooks(part));
     for (uint32_t i = 0; i < part->lane_count; i++) {
-        rota_file_records records = rota_file_records_of(part->lanes[i]);
+        rota_record_cursor records = rota_lane_records(part->lanes[i]);
         uint32_t index = 0;
-        for (const rota_node_record *node; (node = rota_file_take_record(&records)); index++)
+        for (const rota_node_record *node; (node = rota_record_take(&records)); index++)
             ROTA_TRY(gather_node(s, part->lanes[i], index, node));
     }
     return ROTA_OK;
@@ -317,8 +317,7 @@ static void put_conditional(part_writer *w, const rota_node_record *node) {
     const saver *s = w->s;
     const rota_conditional *conditional = node->u.conditional;
     const bool has_index = conditional->iteration.access != ROTA_CONDITIONAL_NO_WORD;
-    const bool is_loop =
-        conditional->kind == ROTA_CONDITIONAL_WHILE || conditional->kind == ROTA_CONDITIONAL_FOR;
+    const bool is_loop = rota_conditional_is_loop(conditional->kind);
     rota_cbor_put_map(s->file, (size_t)(2 + !!node->name + has_index + is_loop + !!node->device_plus_1 +
                                         !!node->queue_plus_1));
     rota_cbor_put_text(s->file, rota_conditional_kind_name(conditional->kind));
@@ -382,8 +381,8 @@ static void put_records(part_writer *w, const rota_recorder *lane) {
     rota_cbor_put_map(s->file, (size_t)(1 + !!lane->afters.count));
     rota_cbor_put_text(s->file, "nodes");
     rota_cbor_put_array(s->file, lane->node_count);
-    rota_file_records records = rota_file_records_of(lane);
-    for (const rota_node_record *node; (node = rota_file_take_record(&records));) put_node(w, node);
+    rota_record_cursor records = rota_lane_records(lane);
+    for (const rota_node_record *node; (node = rota_record_take(&records));) put_node(w, node);
     if (!lane->afters.count) return;
     rota_cbor_put_text(s->file, "after");
     rota_cbor_put_array(s->file, lane->afters.count);

@@ -4,10 +4,11 @@
 
 #include <string.h>
 #include "base/atomic.h"
+#include "base/hash.h"
 #include "file/cbor_write.h"
 #include "file/format.h"
-#include "file/records.h"
 #include "graph/conditional_internal.h"
+#include "graph/lane_records.h"
 
 static rota_status no_memory(const rota_graph *graph) {
     return rota_fail(ROTA_OUT_OF_MEMORY, "graph '%s' to be saved: no host memory", graph->name);
@@ -55,8 +56,8 @@ static rota_status add_bodies(rota_saved_graph *saved, uint32_t part) {
     rota_saved_graph_part(saved, part)->first_body = (uint32_t)saved->parts.count;
     if (!rota_saved_graph_part(saved, part)->graph->conditionals) return ROTA_OK;
     for (uint32_t i = 0; i < rota_saved_graph_part(saved, part)->lane_count; i++) {
-        rota_file_records records = rota_file_records_of(rota_saved_graph_part(saved, part)->lanes[i]);
-        for (const rota_node_record *node; (node = rota_file_take_record(&records));) {
+        rota_record_cursor records = rota_lane_records(rota_saved_graph_part(saved, part)->lanes[i]);
+        for (const rota_node_record *node; (node = rota_record_take(&records));) {
             if (node->kind != ROTA_NODE_CONDITIONAL) continue;
             const rota_conditional *conditional = node->u.conditional;
             for (uint32_t b = 0; b < conditional->body_count; b++)
@@ -85,9 +86,7 @@ void rota_saved_graph_end(rota_saved_graph *graph) {
 /* ---- Its buffers ---- */
 
 static unsigned long hash_buffer(const void *buffer, unsigned long seed) {
-    uint64_t hash = (uintptr_t)((const rota_saved_buffer *)buffer)->buffer ^ seed;
-    hash = (hash >> 6 ^ hash >> 33) * 0xff51afd7ed558ccdu;
-    return (unsigned long)(hash ^ hash >> 32);
+    return rota_hash_mix((uintptr_t)((const rota_saved_buffer *)buffer)->buffer ^ seed);
 }
 static bool same_buffer(const void *a, const void *b) {
     return ((const rota_saved_buffer *)a)->buffer == ((const rota_saved_buffer *)b)->buffer;

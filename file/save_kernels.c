@@ -2,6 +2,7 @@
 #include "file/save_kernels.h"
 
 #include <string.h>
+#include "base/hash.h"
 #include "file/cbor_write.h"
 #include "graph/kernel_calls.h"
 #include "ops/kernels.h"
@@ -18,9 +19,9 @@ static unsigned long hash_words(const void *words, size_t size, unsigned long se
     uint64_t hash = seed, word;
     for (size_t i = 0; i < size; i += sizeof word) {
         memcpy(&word, (const uint8_t *)words + i, sizeof word);
-        hash = (hash ^ word ^ hash >> 29) * 0xff51afd7ed558ccdu;
+        hash = rota_hash_mix(hash ^ word);
     }
-    return hash ^ hash >> 32;
+    return hash;
 }
 
 _Static_assert(sizeof(rota_saved_kernel_key) % sizeof(uint64_t) == 0, "it is hashed by words");
@@ -34,7 +35,7 @@ static bool same_kernel(const void *a, const void *b) {
 }
 
 static unsigned long hash_image(const void *image, unsigned long seed) {
-    return hash_words(&((const rota_saved_image *)image)->data, sizeof(void *), seed);
+    return rota_hash_mix((uintptr_t)((const rota_saved_image *)image)->data ^ seed);
 }
 static bool same_image(const void *a, const void *b) {
     const rota_saved_image *x = a, *y = b;
@@ -73,12 +74,12 @@ static bool has_more(const rota_kernel *kernel) {
 
 /* rota_kernel_find goes over all that there are. */
 static bool is_builtin(rota_saved_kernels *kernels, const rota_kernel *kernel) {
-    const size_t place = ((uintptr_t)kernel >> 4) % (sizeof kernels->recent / sizeof *kernels->recent);
-    if (kernels->recent[place] != kernel) {
-        kernels->recent[place] = kernel;
-        kernels->recent_is_builtin[place] = rota_kernel_find(kernel->name) == kernel;
+    const size_t i = rota_hash_pointer(kernel) % (sizeof kernels->recent / sizeof *kernels->recent);
+    if (kernels->recent[i] != kernel) {
+        kernels->recent[i] = kernel;
+        kernels->recent_is_builtin[i] = rota_kernel_find(kernel->name) == kernel;
     }
-    return kernels->recent_is_builtin[place];
+    return kernels->recent_is_builtin[i];
 }
 
 static void describe(rota_saved_kernels *kernels, const rota_node_record *node,

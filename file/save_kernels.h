@@ -26,7 +26,7 @@ typedef struct rota_saved_kernel {
 typedef struct rota_saved_kernels {
     rota_arena arena;
     rota_set kernels, images;
-    const rota_kernel *recent[64]; /* kernels by address, of which the next says whether they are built in */
+    const rota_kernel *recent[64]; /* by their hash; the next says whether they are built in */
     bool recent_is_builtin[64];
     rota_vector list, image_list; /* of pointers to rota_saved_kernel, rota_saved_image */
 } rota_saved_kernels;

@@ -6,11 +6,6 @@
 #include "file/cbor_write.h"
 #include "file/loaded.h"
 
-static rota_status no_memory(const rota_graph_file *file, uint64_t bytes) {
-    return rota_fail(ROTA_OUT_OF_MEMORY, "graph '%s', from a file: no host memory for %llu bytes",
-                     file->info.name, (unsigned long long)bytes);
-}
-
 static int compare_writes(const void *a, const void *b) {
     const rota_loaded_write *x = a, *y = b;
     if (x->index != y->index) return x->index < y->index ? -1 : 1;
@@ -66,17 +61,13 @@ static rota_status put_result(const rota_graph_file *file, const rota_loaded_wri
                               FILE *stream) {
     rota_buffer *buffer = file->buffers[write->index];
     if (rota_buffer_get_kind(buffer) == ROTA_BUFFER_OUTPUT) {
-        const uint8_t *memory = file->host[write->index];
-        if (!memory)
-            return rota_fail(
-                ROTA_WRONG_STATE,
-                "graph '%s', from a file, was prepared without arguments: OUTPUT '%s' has no memory",
-                file->info.name, rota_buffer_name(buffer));
+        const uint8_t *memory;
+        ROTA_TRY(rota_loaded_output(file, write->index, &memory));
         put_bytes(stream, write, memory + write->offset_bytes, tolerance);
         return ROTA_OK;
     }
     uint8_t *bytes = malloc((size_t)write->size_bytes);
-    if (!bytes) return no_memory(file, write->size_bytes);
+    if (!bytes) return rota_loaded_no_memory(file, write->size_bytes);
     const rota_status status = rota_buffer_read(buffer, write->offset_bytes, bytes, write->size_bytes);
     if (status == ROTA_OK) put_bytes(stream, write, bytes, tolerance);
     free(bytes);
@@ -95,10 +86,7 @@ static rota_status put_file(const rota_graph_file *file, const rota_loaded_write
 rota_status rota_graph_file_save_results(rota_graph_file *file, float tolerance, const char *path) {
     ROTA_GIVEN(file);
     ROTA_GIVEN(path);
-    if (!file->is_prepared)
-        return rota_fail(ROTA_WRONG_STATE, "graph '%s', from a file, was not prepared for its replays",
-                         file->info.name);
-    ROTA_TRY(rota_opened_check(file->opened));
+    ROTA_TRY(rota_loaded_check_prepared(file));
     if (!(tolerance >= 0))
         return rota_fail(ROTA_INVALID_ARGUMENT, "graph '%s': a tolerance of %g, expected 0 or more",
                          file->info.name, (double)tolerance);
@@ -107,7 +95,8 @@ rota_status rota_graph_file_save_results(rota_graph_file *file, float tolerance,
         rota_arena_calloc(&arena, sizeof *bound * ((size_t)file->info.buffer_count + 1), 8);
     rota_loaded_write *writes =
         rota_arena_alloc(&arena, sizeof *writes * ((size_t)file->writes.count + 1), 8);
-    rota_status status = bound && writes ? ROTA_OK : no_memory(file, sizeof *writes * file->writes.count);
+    rota_status status =
+        bound && writes ? ROTA_OK : rota_loaded_no_memory(file, sizeof *writes * file->writes.count);
     if (status == ROTA_OK && file->writes.count)
         memcpy(writes, file->writes.data, sizeof *writes * (size_t)file->writes.count);
     rota_output output;
