@@ -78,8 +78,8 @@ typedef struct recording {
     rota_vector ranges; /* range */
 } recording;
 
-#define NODE "node '%s' (lane '%s', node %u): "
-#define NODE_ARGUMENTS(r) (r)->name, (r)->lane->name, (r)->lane->node_count
+#define NODE ROTA_NODE_TEXT
+#define NODE_ARGUMENTS(r) ROTA_NODE_ARGUMENTS((r)->lane, (r)->name)
 
 static rota_status no_memory(const recording *r) {
     return rota_fail(ROTA_OUT_OF_MEMORY, NODE "no host memory", NODE_ARGUMENTS(r));
@@ -156,14 +156,7 @@ static void join_ranges(recording *r) {
 /* `what` at `offset` of `buffer`: 4 bytes that the node may read, or write. */
 static rota_status check_word(const recording *r, const char *what, const rota_buffer *buffer,
                               uint64_t offset, bool is_written) {
-    if (offset > buffer->size_bytes || buffer->size_bytes - offset < 4)
-        return rota_fail(ROTA_OUT_OF_RANGE, NODE "its %s is bytes [%llu, +4) of buffer '%s' of %llu bytes",
-                         NODE_ARGUMENTS(r), what, (unsigned long long)offset, buffer->root->name,
-                         (unsigned long long)buffer->size_bytes);
-    if ((buffer->root_offset + offset) % 4)
-        return rota_fail(
-            ROTA_MISALIGNED, NODE "its %s starts at byte %llu of buffer '%s', expected a multiple of 4",
-            NODE_ARGUMENTS(r), what, (unsigned long long)(buffer->root_offset + offset), buffer->root->name);
+    ROTA_TRY(rota_record_check_word(r->lane, r->name, what, buffer, offset));
     for (const rota_graph *graph = r->lane->graph; buffer->graph && graph != buffer->graph;
          graph = graph->outer)
         if (!graph->outer)

@@ -8,28 +8,15 @@
 #include "graph/kernel_calls.h"
 #include "graph/record.h"
 
-#define NODE "node '%s' (lane '%s', node %u): "
-#define NODE_ARGUMENTS(lane, name) (name), (lane)->name, (lane)->node_count
-
 static rota_status check_count(const rota_recorder *lane, const char *name, const rota_count *count) {
-    const rota_buffer *buffer = count->buffer;
-    if (!buffer)
-        return rota_fail(ROTA_INVALID_ARGUMENT, NODE "its count has no buffer", NODE_ARGUMENTS(lane, name));
+    if (!count->buffer)
+        return rota_fail(ROTA_INVALID_ARGUMENT, ROTA_NODE_TEXT "its count has no buffer",
+                         ROTA_NODE_ARGUMENTS(lane, name));
     if (count->max == 0)
         return rota_fail(ROTA_INVALID_ARGUMENT,
-                         NODE "its count's maximum (rota_count.max) is 0, expected 1 or more",
-                         NODE_ARGUMENTS(lane, name));
-    const uint64_t offset = count->offset_bytes;
-    if (offset > buffer->size_bytes || buffer->size_bytes - offset < sizeof(uint32_t))
-        return rota_fail(ROTA_OUT_OF_RANGE, NODE "its count is bytes [%llu, +4) of buffer '%s' of %llu bytes",
-                         NODE_ARGUMENTS(lane, name), (unsigned long long)offset, buffer->root->name,
-                         (unsigned long long)buffer->size_bytes);
-    if ((buffer->root_offset + offset) % sizeof(uint32_t))
-        return rota_fail(ROTA_MISALIGNED,
-                         NODE "its count starts at byte %llu of buffer '%s', expected a multiple of 4",
-                         NODE_ARGUMENTS(lane, name), (unsigned long long)(buffer->root_offset + offset),
-                         buffer->root->name);
-    return ROTA_OK;
+                         ROTA_NODE_TEXT "its count's maximum (rota_count.max) is 0, expected 1 or more",
+                         ROTA_NODE_ARGUMENTS(lane, name));
+    return rota_record_check_word(lane, name, "count", count->buffer, count->offset_bytes);
 }
 
 static rota_access count_access(const rota_count *count) {
@@ -44,21 +31,23 @@ static rota_status check_bindable(const rota_recorder *lane, const char *name, c
     if (count->bindable_plus_1 == 0) return ROTA_OK;
     if (index >= kernel->bindable_count)
         return rota_fail(ROTA_INVALID_ARGUMENT,
-                         NODE
+                         ROTA_NODE_TEXT
                          "its count is for parameter %u (rota_count.bindable_plus_1 - 1), and kernel '%s' "
                          "has %u that may be bound",
-                         NODE_ARGUMENTS(lane, name), index, kernel->name, kernel->bindable_count);
+                         ROTA_NODE_ARGUMENTS(lane, name), index, kernel->name, kernel->bindable_count);
     const rota_kernel_bindable *bindable = &kernel->bindables[index];
     if (bindable->size_bytes != sizeof(uint32_t) ||
         (bindable->type != ROTA_VALUE_ANY && bindable->type != ROTA_VALUE_U32))
         return rota_fail(ROTA_INVALID_ARGUMENT,
-                         NODE "its count is for parameter '%s' of kernel '%s', expected one of type u32",
-                         NODE_ARGUMENTS(lane, name), bindable->name, kernel->name);
+                         ROTA_NODE_TEXT
+                         "its count is for parameter '%s' of kernel '%s', expected one of type u32",
+                         ROTA_NODE_ARGUMENTS(lane, name), bindable->name, kernel->name);
     for (uint32_t i = 0; i < node->binding_count; i++)
         if (node->bindings[i].bindable == index && node->bindings[i].slot.index != ROTA_SLOT_CONSTANT.index)
             return rota_fail(ROTA_INVALID_ARGUMENT,
-                             NODE "parameter '%s' of kernel '%s' gets the count, and is bound to a slot",
-                             NODE_ARGUMENTS(lane, name), bindable->name, kernel->name);
+                             ROTA_NODE_TEXT
+                             "parameter '%s' of kernel '%s' gets the count, and is bound to a slot",
+                             ROTA_NODE_ARGUMENTS(lane, name), bindable->name, kernel->name);
     return ROTA_OK;
 }
 
@@ -68,19 +57,19 @@ static rota_status check_counted_kernel(const rota_recorder *lane, const char *n
     ROTA_TRY(check_count(lane, name, count));
     if (count->unit_bytes)
         return rota_fail(ROTA_INVALID_ARGUMENT,
-                         NODE "a kernel's count with unit_bytes, which are a copy's; expected 0",
-                         NODE_ARGUMENTS(lane, name));
+                         ROTA_NODE_TEXT "a kernel's count with unit_bytes, which are a copy's; expected 0",
+                         ROTA_NODE_ARGUMENTS(lane, name));
     if (node->groups[0] || node->groups[1] || node->groups[2])
-        return rota_fail(ROTA_INVALID_ARGUMENT, NODE "groups beside a count; expected none",
-                         NODE_ARGUMENTS(lane, name));
+        return rota_fail(ROTA_INVALID_ARGUMENT, ROTA_NODE_TEXT "groups beside a count; expected none",
+                         ROTA_NODE_ARGUMENTS(lane, name));
     if (node->access_count >= ROTA_KERNEL_OPERANDS_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT,
-                         NODE "%u accesses and a count, expected at most %d and the count",
-                         NODE_ARGUMENTS(lane, name), node->access_count, ROTA_KERNEL_OPERANDS_MAX - 1);
+                         ROTA_NODE_TEXT "%u accesses and a count, expected at most %d and the count",
+                         ROTA_NODE_ARGUMENTS(lane, name), node->access_count, ROTA_KERNEL_OPERANDS_MAX - 1);
     if (rota_kernel_has_parts(node->kernel))
         return rota_fail(ROTA_UNSUPPORTED,
-                         NODE "kernel '%s' is several on some devices, which no count can size",
-                         NODE_ARGUMENTS(lane, name), node->kernel->name);
+                         ROTA_NODE_TEXT "kernel '%s' is several on some devices, which no count can size",
+                         ROTA_NODE_ARGUMENTS(lane, name), node->kernel->name);
     return check_bindable(lane, name, node, count);
 }
 
@@ -147,9 +136,10 @@ rota_status rota_record_counted_copy(rota_recorder *recorder, rota_buffer *desti
     const char *name = "copy";
     ROTA_TRY(check_count(recorder, name, count));
     if (count->items_per_group || count->bindable_plus_1)
-        return rota_fail(
-            ROTA_INVALID_ARGUMENT, NODE "a copy's count with %s, which a kernel's has; expected 0",
-            NODE_ARGUMENTS(recorder, name), count->items_per_group ? "items_per_group" : "bindable_plus_1");
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         ROTA_NODE_TEXT "a copy's count with %s, which a kernel's has; expected 0",
+                         ROTA_NODE_ARGUMENTS(recorder, name),
+                         count->items_per_group ? "items_per_group" : "bindable_plus_1");
     const uint64_t unit = count->unit_bytes ? count->unit_bytes : 1, most = count->max * unit;
     const rota_access accesses[3] = {{destination, destination_offset_bytes, most, ROTA_READWRITE},
                                      {source, source_offset_bytes, most, ROTA_READ},

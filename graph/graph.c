@@ -195,8 +195,7 @@ rota_status rota_graph_slot(rota_graph *graph, const char *name, uint32_t size_b
     ROTA_GIVEN(name);
     ROTA_GIVEN(out_slot);
     *out_slot = (rota_slot){0};
-    if (!name || !*name)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "slot of graph '%s': it needs a name", graph->name);
+    if (!*name) return rota_fail(ROTA_INVALID_ARGUMENT, "slot of graph '%s': it needs a name", graph->name);
     if (size_bytes != 4 && size_bytes != 8)
         return rota_fail(ROTA_INVALID_ARGUMENT, "slot '%s': size %u bytes, expected 4 or 8", name,
                          size_bytes);

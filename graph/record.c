@@ -122,7 +122,7 @@ typedef struct context {
     const char *name;
 } context;
 
-#define AT "node '%s' (lane '%s', node %u): "
+#define AT ROTA_NODE_TEXT
 #define AT_ARGUMENTS(c) (c)->name, (c)->lane, (c)->index
 
 /* Whether the buffer is of a graph that this one is a body within. */
@@ -360,6 +360,22 @@ rota_status rota_record_check_kernel(const rota_recorder *recorder, const rota_k
     return check_kernel(&where, node);
 }
 
+rota_status rota_record_check_word(const rota_recorder *recorder, const char *name, const char *what,
+                                   const rota_buffer *buffer, uint64_t offset_bytes) {
+    const uint64_t size = buffer->size_bytes, start = buffer->root_offset + offset_bytes;
+    if (offset_bytes > size || size - offset_bytes < sizeof(uint32_t))
+        return rota_fail(ROTA_OUT_OF_RANGE,
+                         ROTA_NODE_TEXT "its %s is bytes [%llu, +4) of buffer '%s' of %llu bytes",
+                         ROTA_NODE_ARGUMENTS(recorder, name), what, (unsigned long long)offset_bytes,
+                         buffer->root->name, (unsigned long long)size);
+    if (start % sizeof(uint32_t))
+        return rota_fail(ROTA_MISALIGNED,
+                         ROTA_NODE_TEXT "its %s starts at byte %llu of buffer '%s', expected a multiple of 4",
+                         ROTA_NODE_ARGUMENTS(recorder, name), what, (unsigned long long)start,
+                         buffer->root->name);
+    return ROTA_OK;
+}
+
 /* ---- Records ---- */
 
 size_t rota_kernel_record_bytes(const rota_kernel_node *node) {
@@ -457,8 +473,8 @@ rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *
     if (__builtin_expect(node->struct_size != sizeof *node, 0))
         return record_other_kernel(recorder, node, out_node);
     if (__builtin_expect(!node->kernel, 0))
-        return rota_fail(ROTA_INVALID_ARGUMENT, "node '%s' (lane '%s', node %u): no kernel",
-                         node->name ? node->name : "", recorder->name, recorder->node_count);
+        return rota_fail(ROTA_INVALID_ARGUMENT, ROTA_NODE_TEXT "no kernel",
+                         ROTA_NODE_ARGUMENTS(recorder, node->name ? node->name : ""));
     context where = {recorder->graph, recorder->name, recorder->node_count,
                      node->name ? node->name : node->kernel->name};
     if (__builtin_expect(node->binding_count > ROTA_KERNEL_BINDABLE_MAX, 0))

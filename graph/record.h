@@ -5,6 +5,10 @@
 #include <stddef.h>
 #include "graph/graph_internal.h"
 
+/* How a sentence begins that is about the node which `lane` is about to get. */
+#define ROTA_NODE_TEXT "node '%s' (lane '%s', node %u): "
+#define ROTA_NODE_ARGUMENTS(lane, node_name) (node_name), (lane)->name, (lane)->node_count
+
 /* The name to show for a node; never NULL. */
 const char *rota_node_record_name(const rota_node_record *node);
 
@@ -20,6 +24,10 @@ rota_status rota_record_plain(rota_recorder *recorder, const rota_node_record *h
 
 /* The checks of rota_record_kernel but for those of accesses. */
 rota_status rota_record_check_kernel(const rota_recorder *recorder, const rota_kernel_node *node);
+
+/* 4 bytes at `offset_bytes` of a buffer, the node's `what` ("count"). OUT_OF_RANGE, MISALIGNED. */
+rota_status rota_record_check_word(const rota_recorder *recorder, const char *name, const char *what,
+                                   const rota_buffer *buffer, uint64_t offset_bytes);
 
 /* UNSUPPORTED in the body of a node that decides: a host node of that name would end later than its function. */
 rota_status rota_record_may_end_later(const rota_recorder *recorder, const char *name);

@@ -6,25 +6,22 @@
 rota_status rota_record_may_end_later(const rota_recorder *recorder, const char *name) {
     if (recorder->graph->depth == 0) return ROTA_OK;
     return rota_fail(ROTA_UNSUPPORTED,
-                     "node '%s' (lane '%s', node %u): it ends later than its function, as collectives do, "
-                     "which no node of a body may; '%s' is the body of a node that decides",
-                     name, recorder->name, recorder->node_count, recorder->graph->name);
+                     ROTA_NODE_TEXT "it ends later than its function, as collectives do, "
+                                    "which no node of a body may; '%s' is the body of a node that decides",
+                     ROTA_NODE_ARGUMENTS(recorder, name), recorder->graph->name);
 }
 
 static rota_status record_host(rota_recorder *recorder, const rota_host_node *node, bool may_be_on_device,
                                rota_node *out_node) {
+    const char *name = node->name ? node->name : "host";
     const bool ends_later = node->ends_later && node->ends_later->begin;
     if (!node->fn == !ends_later)
-        return rota_fail(ROTA_INVALID_ARGUMENT,
-                         "node '%s' (lane '%s', node %u): %s host function, expected one",
-                         node->name ? node->name : "host", recorder->name, recorder->node_count,
-                         ends_later ? "a second" : "no");
-    if (ends_later) ROTA_TRY(rota_record_may_end_later(recorder, node->name ? node->name : "host"));
+        return rota_fail(ROTA_INVALID_ARGUMENT, ROTA_NODE_TEXT "%s host function, expected one",
+                         ROTA_NODE_ARGUMENTS(recorder, name), ends_later ? "a second" : "no");
+    if (ends_later) ROTA_TRY(rota_record_may_end_later(recorder, name));
     if (node->access_count > ROTA_KERNEL_OPERANDS_MAX)
-        return rota_fail(ROTA_INVALID_ARGUMENT,
-                         "node '%s' (lane '%s', node %u): %u accesses, expected at most %d",
-                         node->name ? node->name : "host", recorder->name, recorder->node_count,
-                         node->access_count, ROTA_KERNEL_OPERANDS_MAX);
+        return rota_fail(ROTA_INVALID_ARGUMENT, ROTA_NODE_TEXT "%u accesses, expected at most %d",
+                         ROTA_NODE_ARGUMENTS(recorder, name), node->access_count, ROTA_KERNEL_OPERANDS_MAX);
     rota_node_record header = {
         .record_bytes = (uint32_t)(sizeof header + sizeof(rota_access_record) * node->access_count),
         .kind = ROTA_NODE_HOST,
