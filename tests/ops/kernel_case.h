@@ -28,6 +28,22 @@ typedef struct kernel_array {
     { ROTA_F32, ROTA_WRITE, (count), 0, 0, 1 + (operand) }
 #define INOUT(count)                                                                                         \
     { ROTA_F32, ROTA_READWRITE, (count), -2, 2, 0 }
+/* The same of any dtype, and loops over dtypes. */
+#define IN_AS(dtype, count, low, high)                                                                       \
+    { dtype, ROTA_READ, (count), (low), (high), 0 }
+#define OUT_AS(dtype, count)                                                                                 \
+    { dtype, ROTA_WRITE, (count), 0, 0, 0 }
+#define OUT_AS_ON(dtype, count, operand)                                                                     \
+    { dtype, ROTA_WRITE, (count), 0, 0, 1 + (operand) }
+#define INOUT_AS(dtype, count)                                                                               \
+    { dtype, ROTA_READWRITE, (count), -2, 2, 0 }
+#define FOR_REAL(dtype) for (rota_dtype dtype = ROTA_F32; dtype <= ROTA_BF16; dtype++)
+#define FOR_F8(dtype) for (rota_dtype dtype = ROTA_F8_E4M3FN; dtype <= ROTA_F8_E5M2; dtype++)
+
+/* A tolerance of f32 results with what two correct roundings of them to a dtype may be apart. */
+static inline double rounded(rota_dtype dtype, double tolerance) {
+    return tolerance + (dtype == ROTA_F16 ? 0x1p-10 : dtype == ROTA_BF16 ? 0x1p-7 : 0);
+}
 
 /* Runs the kernel on the device; the test fails unless every written operand is within tolerance * (1 +
  * |expected|) of what the CPU kernel gives (0: equal) and what is not written is unchanged. The first time
@@ -52,6 +68,24 @@ bool kernel_case_is_one(const rota_kernel *kernel, const void *params);
 /* The teardown of each case: fails it where a result was wrong. */
 int kernel_case_judge(void **state);
 #define KERNEL_CASE(test) cmocka_unit_test_teardown(test, kernel_case_judge)
+
+/* Products (kernel_cases_products.c). */
+void test_matmul(void **state);
+void test_matmul_fine(void **state);
+void test_matmul_large(void **state);
+void test_scaled_matmul(void **state);
+void test_linear_gelu_gradient(void **state);
+void test_attention(void **state);
+void test_attention_half(void **state);
+
+/* By rows (kernel_cases_rows.c). */
+void test_embedding(void **state);
+void test_embedding_more(void **state);
+void test_softmax(void **state);
+void test_norm(void **state);
+void test_batch_norm(void **state);
+void test_rope(void **state);
+void test_cross_entropy(void **state);
 
 /* Convolutions and pooling (kernel_cases_window.c). */
 void test_conv(void **state);

@@ -1,0 +1,201 @@
+/* The cases of products: of matrices, with scales, with what a layer adds to them, and attention's. */
+#include <math.h>
+#include <string.h>
+#include "tests/ops/kernel_case.h"
+
+static void matmul_case(uint32_t m, uint32_t n, uint32_t k, uint32_t flags, const uint32_t batch[3],
+                        uint32_t pad, uint32_t b_repeats) {
+    const bool ta = flags & ROTA_MATMUL_TRANSPOSE_A, tb = flags & ROTA_MATMUL_TRANSPOSE_B;
+    const bool add = flags & ROTA_MATMUL_ACCUMULATE;
+    const uint32_t lda = (ta ? m : k) + pad, ldb = (tb ? k : n) + pad, ldc = n + pad;
+    const uint32_t a_size = lda * (ta ? k : m), b_size = ldb * (tb ? n : k), c_size = ldc * m;
+    const uint32_t all = batch[0] * batch[1] * batch[2], inner = batch[1] * batch[2];
+    rota_matmul_params p = {m,
+                            n,
+                            k,
+                            lda,
+                            ldb,
+                            ldc,
+                            flags,
+                            ROTA_F32,
+                            0.5f,
+                            {batch[0], batch[1], batch[2]},
+                            {inner * a_size, batch[2] * a_size, a_size},
+                            {inner * b_size, batch[2] * b_size, b_size},
+                            {inner * c_size, batch[2] * c_size, c_size}};
+    if (b_repeats) memset(p.b_batch_stride, 0, sizeof p.b_batch_stride);
+    const uint64_t a_count = (uint64_t)all * a_size, c_count = (uint64_t)all * c_size;
+    const uint64_t b_count = b_repeats ? b_size : (uint64_t)all * b_size;
+    const rota_access_mode mode = pad || add ? ROTA_READWRITE : ROTA_WRITE;
+    const double tolerance = 1.2e-6 * sqrt(k) + 1e-6;
+    const kernel_array floats[3] = {IN(a_count), IN(b_count), {ROTA_F32, mode, c_count, -1, 1, 0}};
+    kernel_check_variants(&rota_kernel_matmul, &p, floats, 3, tolerance);
+    for (uint32_t half = ROTA_F16; half <= ROTA_BF16; half++) {
+        const rota_dtype type = (rota_dtype)half;
+        const rota_kernel *kernel = type == ROTA_F16 ? &rota_kernel_matmul_f16 : &rota_kernel_matmul_bf16;
+        kernel_array arrays[3] = {{type, ROTA_READ, a_count, -1, 1, 0},
+                                  {type, ROTA_READ, b_count, -1, 1, 0},
+                                  {ROTA_F32, mode, c_count, -1, 1, 0}};
+        p.c_dtype = ROTA_F32;
+        kernel_check_variants(kernel, &p, arrays, 3, tolerance);
+        if (add) continue;
+        arrays[2].dtype = type;
+        p.c_dtype = half;
+        kernel_check_variants(kernel, &p, arrays, 3, type == ROTA_F16 ? 2e-3 : 1e-2);
+    }
+}
+
+void test_matmul(void **state) {
+    (void)state;
+    const uint32_t one[3] = {1, 1, 1}, batches[3] = {2, 1, 3};
+    const uint32_t shapes[][3] = {{1, 1, 1},      {3, 5, 7},     {64, 64, 16},  {65, 63, 17},
+                                  {128, 192, 64}, {130, 70, 34}, {136, 72, 200}};
+    for (uint32_t i = 0; i < 7; i++)
+        for (uint32_t flags = 0; flags < 8; flags++) {
+            matmul_case(shapes[i][0], shapes[i][1], shapes[i][2], flags, one, 0, 0);
+            if (flags < 4)
+                matmul_case(shapes[i][0], shapes[i][1], shapes[i][2], flags, one, i < 5 ? 3 : 8, 0);
+            if (i < 4) matmul_case(shapes[i][0], shapes[i][1], shapes[i][2], flags, batches, 0, flags & 1);
+        }
+}
+
+/* So few tiles, and so long sums, that a GPU takes the finest. */
+void test_matmul_fine(void **state) {
+    (void)state;
+    const uint32_t one[3] = {1, 1, 1};
+    for (uint32_t flags = 0; flags < 4; flags++) {
+        matmul_case(64, 96, 256, flags, one, 0, 0);
+        matmul_case(35, 33, 263, flags, one, 1, 0);
+    }
+}
+
+/* Enough large tiles that the shader with large tiles is taken, with edges and without. */
+void test_matmul_large(void **state) {
+    (void)state;
+    const uint32_t many[3] = {2, 6, 8}, some[3] = {1, 3, 8};
+    for (uint32_t flags = 0; flags < 4; flags++) {
+        matmul_case(128, 256, 32, flags, many, 0, 1);
+        matmul_case(131, 257, 19, flags | (flags & 1 ? ROTA_MATMUL_ACCUMULATE : 0), some, 1, 1);
+    }
+}
+
+void test_scaled_matmul(void **state) {
+    (void)state;
+    static const uint32_t shapes[][3] = {
+        /* m, n, k */ {1, 1, 1}, {7, 5, 9}, {65, 130, 33}, {64, 64, 64}, {129, 63, 300}};
+    uint32_t seen = 0;
+    for (uint32_t s = 0; s < sizeof shapes / sizeof *shapes; s++) FOR_F8(a) FOR_F8(b) FOR_REAL(y) {
+            const uint32_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
+            const bool by_rows = seen & 1, biased = seen & 2 && y != ROTA_F32, gaps = seen++ & 4;
+            if (kernel_case_is_short && s != 2) continue;
+            const rota_scaled_matmul_params p = {
+                .m = m,
+                .n = n,
+                .k = k,
+                .lda = k + (gaps ? 3 : 0),
+                .ldb = k + (gaps ? 5 : 0),
+                .flags = (by_rows ? ROTA_SCALED_BY_ROWS : 0) | (biased ? ROTA_SCALED_BIAS : 0),
+                .a_dtype = a,
+                .b_dtype = b,
+                .y_dtype = y,
+            };
+            CHECK(scaled_matmul, &p, rounded(y, 1e-5), IN_AS(a, m * p.lda, -2, 2), IN_AS(b, n * p.ldb, -2, 2),
+                  IN_RANGE(by_rows ? m : 1, 0.5, 2), IN_RANGE(by_rows ? n : 1, 0.5, 2), IN_AS(y, n, -2, 2),
+                  OUT_AS(y, m * n));
+        }
+}
+
+void test_linear_gelu_gradient(void **state) {
+    (void)state;
+    /* among them rows that end within a block's columns, and chunks with rows for some of its warps */
+    static const uint32_t shapes[][3] = {{1, 8, 8}, {37, 264, 16}, {130, 520, 64}, {9, 256, 8}, {70, 24, 70}};
+    for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (rota_dtype type = ROTA_F16; type <= ROTA_BF16; type++) {
+            const rota_linear_params p = {
+                .m = shapes[i][0], .n = shapes[i][1], .dtype = type, .chunk = shapes[i][2]};
+            const uint64_t n = (uint64_t)p.m * p.n, chunks = (p.m + p.chunk - 1) / p.chunk;
+            if (!kernel_case_is_one(&rota_kernel_linear_gelu_gradient, &p)) continue;
+            const double tolerance = rounded(type, 1e-5);
+            CHECK(linear_gelu_gradient, &p, tolerance, IN_AS(type, n, -6, 6), IN_AS(type, n, -2, 2),
+                  OUT_AS(type, n), OUT(chunks * p.n));
+            CHECK(linear_gelu_gradient, &p, tolerance, IN_AS(type, n, -6, 6), IN_AS(type, n, -2, 2),
+                  OUT_AS_ON(type, n, 1), OUT(chunks * p.n));
+        }
+}
+
+/* Strides of [batch, heads, sequence, dim], or of [batch, sequence, heads, dim] seen so. */
+static void attention_strides(const uint32_t *shape, uint32_t sequence, bool interleaved, uint32_t out[3]) {
+    const uint32_t heads = shape[1], dim = shape[4];
+    out[0] = heads * sequence * dim;
+    out[1] = interleaved ? dim : sequence * dim;
+    out[2] = interleaved ? heads * dim : dim;
+}
+
+static void attention_params(const uint32_t *s, bool causal, bool interleaved, rota_dtype dtype,
+                             rota_attention_params *p, rota_attention_backward_params *b) {
+    const uint32_t flags = (causal ? ROTA_ATTENTION_CAUSAL : 0u) | (uint32_t)dtype
+                                                                       << ROTA_ATTENTION_DTYPE_SHIFT;
+    const float scale = 1.0f / sqrtf((float)s[4]);
+    *p = (rota_attention_params){s[0], s[1], s[2], s[3], s[4], flags, scale, {0}, {0}, {0}, {0}};
+    *b = (rota_attention_backward_params){s[0], s[1], s[2], s[3], s[4], flags, scale, {0}, {0}, {0}};
+    attention_strides(s, s[2], interleaved, p->q_stride);
+    attention_strides(s, s[3], interleaved, p->k_stride);
+    memcpy(p->out_stride, p->q_stride, sizeof p->q_stride);
+    memcpy(b->q_stride, p->q_stride, sizeof p->q_stride);
+    memcpy(b->out_stride, p->q_stride, sizeof p->q_stride);
+    memcpy(p->v_stride, p->k_stride, sizeof p->k_stride);
+    memcpy(b->kv_stride, p->k_stride, sizeof p->k_stride);
+}
+
+void test_attention(void **state) {
+    (void)state;
+    const uint32_t shapes[][5] = {/* batch, heads, queries, keys, dim */
+                                  {1, 1, 1, 1, 1},     {1, 2, 4, 4, 8},    {2, 3, 17, 33, 32},
+                                  {1, 2, 70, 130, 64}, {1, 1, 9, 66, 300}, {2, 2, 65, 191, 96}};
+    for (uint32_t i = 0; i < 6; i++)
+        for (uint32_t variant = 0; variant < 4; variant++) {
+            const uint32_t *s = shapes[i], rows = s[0] * s[1] * s[2];
+            const uint32_t q_count = rows * s[4], k_count = s[0] * s[1] * s[3] * s[4];
+            rota_attention_params p;
+            rota_attention_backward_params b;
+            attention_params(s, variant & 1, variant >> 1, ROTA_F32, &p, &b);
+            CHECK(attention, &p, 1e-5, IN(q_count), IN(k_count), IN(k_count), OUT(q_count), OUT(rows));
+            /* A sum of dim products of either sign, each addition rounded at the size of the sum so far. */
+            CHECK(attention_backward_prepare, &b, 1e-5 + 0x1p-24 * s[4], IN(q_count), IN(q_count), IN(rows),
+                  OUT(2 * rows));
+            CHECK(attention_backward_query, &b, 5e-5, IN(q_count), IN(k_count), IN(k_count), IN(q_count),
+                  IN_RANGE(2 * rows, 4, 6), OUT(q_count));
+            CHECK(attention_backward_key_value, &b, 5e-5, IN(q_count), IN(k_count), IN(k_count), IN(q_count),
+                  IN_RANGE(2 * rows, 4, 6), OUT(k_count), OUT(k_count));
+        }
+}
+
+/* A GPU rounds probabilities and their gradients to the dtype before the second product, the CPU does not:
+ * half a unit in the last place of each, weighted like what they weigh, and the result's own. Operands are
+ * below 2, probabilities below 1, and a gradient's sums take as many signs as there are. */
+void test_attention_half(void **state) {
+    (void)state;
+    const uint32_t shapes[][5] = {{1, 1, 1, 1, 2},       {1, 2, 4, 4, 8},     {2, 3, 17, 33, 32},
+                                  {1, 2, 70, 130, 64},   {2, 2, 65, 191, 96}, {1, 2, 200, 200, 64},
+                                  {1, 1, 130, 257, 128}, {1, 2, 33, 65, 50},  {1, 3, 64, 64, 21}};
+    for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (uint32_t variant = 0; variant < 8; variant++) {
+            const uint32_t *s = shapes[i], rows = s[0] * s[1] * s[2];
+            const uint32_t q_count = rows * s[4], k_count = s[0] * s[1] * s[3] * s[4];
+            const rota_dtype dtype = variant >> 2 ? ROTA_BF16 : ROTA_F16;
+            const double unit = dtype == ROTA_BF16 ? 0x1p-8 : 0x1p-11;
+            rota_attention_params p;
+            rota_attention_backward_params b;
+            attention_params(s, variant & 1, variant >> 1 & 1, dtype, &p, &b);
+            CHECK(attention, &p, 2 * unit, IN_AS(dtype, q_count, -1, 1), IN_AS(dtype, k_count, -1, 1),
+                  IN_AS(dtype, k_count, -1, 1), OUT_AS(dtype, q_count), OUT(rows));
+            CHECK(attention_backward_prepare, &b, 1e-5 + 0x1p-24 * s[4], IN_AS(dtype, q_count, -1, 1),
+                  IN_AS(dtype, q_count, -1, 1), IN(rows), OUT(2 * rows));
+            CHECK(attention_backward_query, &b, 4 * unit, IN_AS(dtype, q_count, -1, 1),
+                  IN_AS(dtype, k_count, -1, 1), IN_AS(dtype, k_count, -1, 1), IN_AS(dtype, q_count, -1, 1),
+                  IN_RANGE(2 * rows, 4, 6), OUT_AS(dtype, q_count));
+            CHECK(attention_backward_key_value, &b, 4 * unit, IN_AS(dtype, q_count, -1, 1),
+                  IN_AS(dtype, k_count, -1, 1), IN_AS(dtype, k_count, -1, 1), IN_AS(dtype, q_count, -1, 1),
+                  IN_RANGE(2 * rows, 4, 6), OUT_AS(dtype, k_count), OUT_AS(dtype, k_count));
+        }
+}
