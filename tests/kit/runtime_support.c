@@ -10,13 +10,24 @@
 #include "base/atomic.h"
 #include "base/futex.h"
 
-int runtime_setup(void **state) {
+static int setup_with(void **state, uint32_t workers) {
     runtime_fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u), &f->runtime));
+    assert_ok(rota_runtime_open(
+        &ROTA_RUNTIME_OPTIONS(.timeout_ns = RUNTIME_TIMEOUT_NS, .worker_threads = workers), &f->runtime));
     assert_ok(rota_device_open(f->runtime, "cpu", &f->device));
     *state = f;
     return 0;
+}
+
+int runtime_setup(void **state) {
+    return setup_with(state, 0);
+}
+int runtime_setup_1(void **state) {
+    return setup_with(state, 1);
+}
+int runtime_setup_4(void **state) {
+    return setup_with(state, 4);
 }
 
 int runtime_teardown(void **state) {

@@ -11,7 +11,10 @@ typedef struct runtime_fixture {
     rota_device *device;
 } runtime_fixture;
 
+#define RUNTIME_TIMEOUT_NS UINT64_C(20000000000)
 int runtime_setup(void **state);    /* the CPU device, timeout 20 s */
+int runtime_setup_1(void **state);  /* with one worker */
+int runtime_setup_4(void **state);  /* with four */
 int runtime_teardown(void **state); /* closes, and wants it clean */
 
 /* x[i] += 1 for 32-bit words. */

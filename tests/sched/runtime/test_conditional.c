@@ -12,33 +12,6 @@
 
 enum { WIDE = 1 << 16 }; /* words of which a kernel is split */
 
-typedef struct fixture {
-    rota_runtime *runtime;
-    rota_device *device;
-} fixture;
-
-static int setup_with(void **state, uint32_t workers) {
-    fixture *f = calloc(1, sizeof *f);
-    assert_non_null(f);
-    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .worker_threads = workers),
-                                &f->runtime));
-    assert_ok(rota_device_open(f->runtime, "cpu", &f->device));
-    *state = f;
-    return 0;
-}
-static int setup_1(void **state) {
-    return setup_with(state, 1);
-}
-static int setup_4(void **state) {
-    return setup_with(state, 4);
-}
-static int teardown(void **state) {
-    fixture *f = *state;
-    assert_ok(rota_runtime_close(f->runtime, 0));
-    free(f);
-    return 0;
-}
-
 /* ---- Kernels ---- */
 
 static void word_items(const void *params, const uint64_t *operand_bytes, uint64_t *items, uint64_t *grain) {
@@ -104,12 +77,12 @@ static const rota_kernel k_add_param = {.name = "add param",
 /* ---- Recording ---- */
 
 typedef struct program {
-    fixture *f;
+    runtime_fixture *f;
     rota_graph *graph;
     rota_recorder *lane;
 } program;
 
-static program begin(fixture *f) {
+static program begin(runtime_fixture *f) {
     program p = {f, NULL, NULL};
     assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "outer"), &p.graph));
     assert_ok(rota_recorder_open(p.graph, 0, "main", &p.lane));
@@ -265,7 +238,7 @@ static void test_switch(void **state) {
 
 /* Kernels that are split, side by side, over transients of the body's own: each iteration on all workers. The while may
  * be all of its plan. */
-static void wide(fixture *f, bool is_alone) {
+static void wide(runtime_fixture *f, bool is_alone) {
     program p = begin(f);
     rota_buffer *left = test_words(p.f->device, "left", 1, 50), *x = test_words(p.f->device, "x", WIDE, 7);
     rota_buffer *aside = test_words(p.f->device, "aside", WIDE, 1);
@@ -521,7 +494,7 @@ static void test_undefined(void **state) {
 }
 
 /* A body that fails at an iteration, and limits: the node fails, with what depends on it, and nothing else. */
-static void failing(fixture *f, bool is_wide) {
+static void failing(runtime_fixture *f, bool is_wide) {
     program p = begin(f);
     rota_buffer *left = test_words(f->device, "left", 1, 10),
                 *sum = test_words(f->device, "sum", is_wide ? WIDE : 1, 0);
@@ -624,7 +597,7 @@ static void wait_rounds(uint64_t count) {
 }
 
 /* An endless while, which the submission's cancelling ends at an iteration; by a call and by a deadline. */
-static void cancelled(fixture *f, uint32_t words, bool by_deadline) {
+static void cancelled(runtime_fixture *f, uint32_t words, bool by_deadline) {
     program p = begin(f);
     rota_buffer *x = test_words(f->device, "x", words, 1), *aside = test_words(f->device, "aside", 1, 10);
     rota_recorder *inner;
@@ -717,16 +690,23 @@ static void test_beside(void **state) {
 
 int main(void) {
 #define BOTH(test)                                                                                           \
-    {#test " (1 worker)", test, setup_1, teardown, NULL}, {                                                  \
-#test " (4 workers)", test, setup_4, teardown, NULL                                                  \
+    {#test " (1 worker)", test, runtime_setup_1, runtime_teardown, NULL}, {                                  \
+#test " (4 workers)", test, runtime_setup_4, runtime_teardown, NULL                                  \
     }
     const struct CMUnitTest tests[] = {
-        BOTH(test_while),     BOTH(test_if),
-        BOTH(test_for),       BOTH(test_switch),
-        BOTH(test_wide),      BOTH(test_depth),
-        BOTH(test_arguments), BOTH(test_refused),
-        BOTH(test_ranges),    BOTH(test_undefined),
-        BOTH(test_fails),     BOTH(test_limits),
-        BOTH(test_cancel),    {"test_beside (4 workers)", test_beside, setup_4, teardown, NULL}};
+        BOTH(test_while),
+        BOTH(test_if),
+        BOTH(test_for),
+        BOTH(test_switch),
+        BOTH(test_wide),
+        BOTH(test_depth),
+        BOTH(test_arguments),
+        BOTH(test_refused),
+        BOTH(test_ranges),
+        BOTH(test_undefined),
+        BOTH(test_fails),
+        BOTH(test_limits),
+        BOTH(test_cancel),
+        {"test_beside (4 workers)", test_beside, runtime_setup_4, runtime_teardown, NULL}};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,28 +14,6 @@
 
 enum { WIDE = 1 << 16, OLD = 9 };
 
-static int setup_with(void **state, uint32_t workers) {
-    runtime_fixture *f = calloc(1, sizeof *f);
-    assert_non_null(f);
-    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .worker_threads = workers),
-                                &f->runtime));
-    assert_ok(rota_device_open(f->runtime, "cpu", &f->device));
-    *state = f;
-    return 0;
-}
-static int setup_1(void **state) {
-    return setup_with(state, 1);
-}
-static int setup_4(void **state) {
-    return setup_with(state, 4);
-}
-static int teardown(void **state) {
-    runtime_fixture *f = *state;
-    assert_ok(rota_runtime_close(f->runtime, 0));
-    free(f);
-    return 0;
-}
-
 /* ---- Kernels ---- */
 
 static _Atomic uint64_t calls, wrong_calls;
@@ -641,8 +619,8 @@ static void test_watched(void **state) {
 
 int main(void) {
 #define BOTH(test)                                                                                           \
-    {#test " (1 worker)", test, setup_1, teardown, NULL}, {                                                  \
-#test " (4 workers)", test, setup_4, teardown, NULL                                                  \
+    {#test " (1 worker)", test, runtime_setup_1, runtime_teardown, NULL}, {                                  \
+#test " (4 workers)", test, runtime_setup_4, runtime_teardown, NULL                                  \
     }
     const struct CMUnitTest tests[] = {
         BOTH(test_kernel),
@@ -653,9 +631,9 @@ int main(void) {
         BOTH(test_refused),
         BOTH(test_undefined),
         BOTH(test_watched),
-        {"test_placed", test_placed, setup_4, teardown, NULL},
-        {"test_shown", test_shown, setup_1, teardown, NULL},
-        {"test_certificate", test_certificate, setup_1, teardown, NULL},
-        {"test_certificate_of_units", test_certificate_of_units, setup_1, teardown, NULL}};
+        {"test_placed", test_placed, runtime_setup_4, runtime_teardown, NULL},
+        {"test_shown", test_shown, runtime_setup_1, runtime_teardown, NULL},
+        {"test_certificate", test_certificate, runtime_setup_1, runtime_teardown, NULL},
+        {"test_certificate_of_units", test_certificate_of_units, runtime_setup_1, runtime_teardown, NULL}};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,30 +8,6 @@
 #include "tests/kit/runtime_support.h"
 
 enum { WIDE = 1 << 16, MOMENT_NS = 1000000, SOON_NS = 100000000 };
-#define PATIENCE_NS 20000000000u
-
-static int setup_with(void **state, uint32_t workers) {
-    runtime_fixture *f = calloc(1, sizeof *f);
-    assert_non_null(f);
-    const rota_runtime_options options =
-        ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_NS, .worker_threads = workers);
-    assert_ok(rota_runtime_open(&options, &f->runtime));
-    assert_ok(rota_device_open(f->runtime, "cpu", &f->device));
-    *state = f;
-    return 0;
-}
-static int setup_1(void **state) {
-    return setup_with(state, 1);
-}
-static int setup_4(void **state) {
-    return setup_with(state, 4);
-}
-static int teardown(void **state) {
-    runtime_fixture *f = *state;
-    assert_ok(rota_runtime_close(f->runtime, 0));
-    free(f);
-    return 0;
-}
 
 /* ---- A disk: a host node that ends when the test says so ---- */
 
@@ -57,7 +33,7 @@ static const rota_host_later reads = {begin_read, count_skip};
 
 static rota_host_run *take(slow_disk *disk) {
     rota_host_run *run;
-    const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
+    const uint64_t deadline = rota_deadline_after(RUNTIME_TIMEOUT_NS);
     while (!(run = ra_exchange_acq_rel(&disk->run, NULL))) {
         assert_true(rota_clock_ns() < deadline);
         test_nap();
@@ -92,7 +68,7 @@ static const rota_kernel k_turn = {
 
 static void wait_for_rounds(void) {
     const uint32_t from = ra_load_acquire(&rounds);
-    const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
+    const uint64_t deadline = rota_deadline_after(RUNTIME_TIMEOUT_NS);
     while (ra_load_acquire(&rounds) - from < 10) {
         assert_true(rota_clock_ns() < deadline);
         test_nap_us(50);
@@ -219,7 +195,7 @@ static void either_ends_first(void **state) {
         run = take(&b.disk);
         wait_for_rounds();
         ra_store_release(&may_end, 1);
-        const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
+        const uint64_t deadline = rota_deadline_after(RUNTIME_TIMEOUT_NS);
         do { /* until the loop has ended, too */
             assert_true(rota_clock_ns() < deadline);
             assert_status(rota_wait(ticket, 20 * MOMENT_NS), ROTA_TIMEOUT);
@@ -382,7 +358,7 @@ static void closed_in_use(void **state) {
         void *fixture;
         both b;
         rota_ticket ticket;
-        assert_int_equal(setup_4(&fixture), 0);
+        assert_int_equal(runtime_setup_4(&fixture), 0);
         make(&b, fixture, BESIDE, is_wide);
         assert_ok(rota_submit(b.plan, NULL, &ticket));
         rota_host_run *run = take(&b.disk);
@@ -391,7 +367,7 @@ static void closed_in_use(void **state) {
         assert_int_equal(pthread_create(&ender, NULL, end_in_a_while, run), 0);
         const uint64_t begin_ns = rota_clock_ns();
         (void)rota_runtime_close(b.f->runtime, 2 * SOON_NS);
-        assert_true(rota_clock_ns() - begin_ns < PATIENCE_NS / 2);
+        assert_true(rota_clock_ns() - begin_ns < RUNTIME_TIMEOUT_NS / 2);
         assert_int_equal(pthread_join(ender, NULL), 0);
         assert_true(rota_poll(ticket) != ROTA_BUSY);
         const uint32_t last = ra_load_acquire(&rounds);
@@ -455,16 +431,16 @@ static void none_in_bodies(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(either_ends_first, setup_4, teardown),
-        cmocka_unit_test_setup_teardown(either_fails, setup_4, teardown),
-        cmocka_unit_test_setup_teardown(both_are_cancelled, setup_4, teardown),
-        {"both_are_cancelled (1 worker)", both_are_cancelled, setup_1, teardown, NULL},
-        cmocka_unit_test_setup_teardown(loop_after_disk, setup_4, teardown),
-        {"loop_after_disk (1 worker)", loop_after_disk, setup_1, teardown, NULL},
-        cmocka_unit_test_setup_teardown(disk_after_loop, setup_4, teardown),
-        {"disk_after_loop (1 worker)", disk_after_loop, setup_1, teardown, NULL},
+        cmocka_unit_test_setup_teardown(either_ends_first, runtime_setup_4, runtime_teardown),
+        cmocka_unit_test_setup_teardown(either_fails, runtime_setup_4, runtime_teardown),
+        cmocka_unit_test_setup_teardown(both_are_cancelled, runtime_setup_4, runtime_teardown),
+        {"both_are_cancelled (1 worker)", both_are_cancelled, runtime_setup_1, runtime_teardown, NULL},
+        cmocka_unit_test_setup_teardown(loop_after_disk, runtime_setup_4, runtime_teardown),
+        {"loop_after_disk (1 worker)", loop_after_disk, runtime_setup_1, runtime_teardown, NULL},
+        cmocka_unit_test_setup_teardown(disk_after_loop, runtime_setup_4, runtime_teardown),
+        {"disk_after_loop (1 worker)", disk_after_loop, runtime_setup_1, runtime_teardown, NULL},
         cmocka_unit_test(closed_in_use),
-        cmocka_unit_test_setup_teardown(none_in_bodies, setup_4, teardown),
+        cmocka_unit_test_setup_teardown(none_in_bodies, runtime_setup_4, runtime_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
