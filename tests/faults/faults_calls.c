@@ -15,6 +15,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/hash.h"
 #include "exec/vk/vk_loader.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/marks.h"
@@ -38,10 +39,8 @@ static bool fails(const char *call, uint32_t results) {
     if (!atomic_load_explicit(&counting, memory_order_acquire)) return false;
     void *frames[FRAMES + 2];
     const int depth = backtrace(frames, FRAMES + 2);
-    uint64_t key = 1469598103934665603u ^ (uint64_t)atomic_load(&phase);
-    for (int i = 2; i < depth && frames[i] != outermost; i++)
-        key = (key ^ (uint64_t)(uintptr_t)frames[i]) * 1099511628211u;
-    for (const char *c = call; *c; c++) key = (key ^ (uint64_t)*c) * 1099511628211u;
+    uint64_t key = rota_hash_text(ROTA_HASH_BEGIN, call) ^ (uint64_t)atomic_load(&phase);
+    for (int i = 2; i < depth && frames[i] != outermost; i++) key = rota_hash_mix(key ^ (uintptr_t)frames[i]);
     key |= 1;
     pthread_mutex_lock(&lock);
     uint32_t entry = (uint32_t)(key >> 20) % SITES_MAX;
@@ -69,7 +68,7 @@ static uint32_t heads[BLOCKS_MAX], free_blocks, blocks_used = 1;
 uint32_t live;
 
 static uint32_t bucket_of(const void *memory) {
-    return (uint32_t)(((uintptr_t)memory >> 4) * 2654435761u) % BLOCKS_MAX;
+    return rota_hash_pointer(memory) % BLOCKS_MAX;
 }
 
 static void *taken(void *memory) {
