@@ -133,9 +133,7 @@ def plant():
         faults, _ = judge(root)
     expected = ["'a' stands behind 'b'", "'c' has no meaning", "base/ops.c: old_name", "base/kernel.cu: old_index",
                 "base/script.py: old_value", "no_more: no identifier", "graph/edge and graph/edges"]
-    missed = [what for what in expected if not any(what in fault for fault in faults)]
-    if missed or len(faults) != len(expected):
-        sys.exit(f"planted, and not found: {missed}; found: {faults}")
+    report.want_planted(expected, faults)
 
 
 def main():
