@@ -3,42 +3,15 @@
  * for that must not take the move itself to be over, which still reads. */
 #include "tests/kit/runtime_support.h"
 
-#include <string.h>
 #include "base/atomic.h"
-#include "base/clock.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
-#include "tests/adversary/adversary.h"
 #include "tests/kit/sequenced.h"
 #include "tests/kit/nap.h"
+#include "tests/sched/runtime/halt_kit.h"
 
 enum { WORDS = 512, QUEUES = 3 };
 #define SOON_NS 10000000000u
-
-/* ---- The thread that prepares ---- */
-
-static _Atomic uint32_t is_to_hook, is_halted, goes_on;
-
-static void at_prepare(void *user, const rota_stop_site *site) {
-    (void)user;
-    if (strcmp(site->function, "rota_migration_in_prepare") != 0) return;
-    rota_stop_hook = NULL;
-    ra_store_seq_cst(&is_halted, 1);
-    const uint64_t deadline = rota_deadline_after(2 * (uint64_t)SOON_NS);
-    while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) test_nap_ms(1);
-    ra_store_seq_cst(&is_halted, 0);
-}
-
-static void hook(void *user, uint32_t device) {
-    (void)user, (void)device;
-    if (ra_exchange_acq_rel(&is_to_hook, 0)) rota_stop_hook = at_prepare;
-}
-
-static void await_halt(void) {
-    const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (!ra_load_seq_cst(&is_halted) && rota_clock_ns() < deadline) test_nap_ms(1);
-    assert_int_equal(ra_load_seq_cst(&is_halted), 1);
-}
 
 /* ---- Who writes what it reads ---- */
 
@@ -46,7 +19,7 @@ static _Atomic uint32_t wrote, wrote_early;
 
 static rota_status overwrite(const rota_kernel_call *call) {
     uint32_t *x = call->operands[0];
-    if (ra_load_seq_cst(&is_halted)) ra_store_seq_cst(&wrote_early, 1);
+    if (halt_is_on()) ra_store_seq_cst(&wrote_early, 1);
     for (uint32_t w = 0; w < WORDS; w++) x[w] = 9;
     ra_store_seq_cst(&wrote, 1);
     return ROTA_OK;
@@ -100,16 +73,13 @@ static void loss_while_prepared(bool other_queue) {
     static const uint32_t values[] = {5, 6, 0, 0};
     for (uint32_t i = 0; i < 4; i++) test_expect_words(buffers[i], WORDS, values[i]);
     rota_ticket ticket, failing, last;
-    ra_store_seq_cst(&is_halted, 0);
-    ra_store_seq_cst(&goes_on, 0);
     ra_store_seq_cst(&wrote, 0);
     ra_store_seq_cst(&wrote_early, 0);
-    ra_store_seq_cst(&is_to_hook, 1);
-    ra_store_seq_cst(&options.on_submit, hook);
+    halt_begin(&options, "rota_migration_in_prepare", 2 * (uint64_t)SOON_NS);
     assert_ok(rota_submit_wait(hooked, NULL, 0, &ticket));
     assert_ok(rota_wait(ticket, SOON_NS));
     const uint32_t moved_on = queues_of(lost, copy) & ~1u; /* but for its kernel's */
-    await_halt();
+    halt_await();
     const uint32_t later_on = queues_of(lost, later);
     assert_int_equal(__builtin_popcount(moved_on), 1);
     assert_int_equal((later_on & moved_on) != 0, !other_queue);
@@ -119,7 +89,7 @@ static void loss_while_prepared(bool other_queue) {
     rota_device_set_lost(lost, "given up by the test");
     /* Who waits looks every 50 ms. */
     for (uint32_t ms = 0; ms < 300 && !ra_load_seq_cst(&wrote); ms++) test_nap_ms(1);
-    ra_store_seq_cst(&goes_on, 1);
+    halt_end();
     assert_ok(rota_wait(last, SOON_NS));
     assert_status(rota_wait(failing, SOON_NS), ROTA_DEVICE_LOST);
     assert_false(ra_load_seq_cst(&wrote_early));

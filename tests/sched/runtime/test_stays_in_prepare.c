@@ -2,44 +2,18 @@
  * and is not of the same queue's works that it has taken, goes on. */
 #include "tests/kit/runtime_support.h"
 
-#include <string.h>
 #include "base/atomic.h"
-#include "base/clock.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
-#include "tests/adversary/adversary.h"
 #include "tests/kit/sequenced.h"
-#include "tests/kit/nap.h"
+#include "tests/sched/runtime/halt_kit.h"
 
 enum { WORDS = 512, QUEUES = 3, LARGE = 4 << 20 };
 #define LIMIT ((uint64_t)1 << 30)
 #define SOON_NS 10000000000u
 
-static _Atomic uint32_t is_to_hook, is_halted, goes_on;
 /* Where it stays, in staging.c: before the driver is asked for memory, or is given some back for that. */
 static const char *const making = "acquire", *const giving_back = "rota_staging_free_memory";
-static const char *_Atomic stays_in;
-
-static void at_prepare(void *user, const rota_stop_site *site) {
-    (void)user;
-    if (strcmp(site->function, stays_in) != 0) return; /* not by a wrapper, which is a mark itself */
-    rota_stop_hook = NULL;
-    ra_store_seq_cst(&is_halted, 1);
-    const uint64_t deadline = rota_deadline_after(6 * (uint64_t)SOON_NS);
-    while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) test_nap_ms(1);
-    ra_store_seq_cst(&is_halted, 0);
-}
-
-static void hook(void *user, uint32_t device) {
-    (void)user, (void)device;
-    if (ra_exchange_acq_rel(&is_to_hook, 0)) rota_stop_hook = at_prepare;
-}
-
-static void await_halt(void) {
-    const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (!ra_load_seq_cst(&is_halted) && rota_clock_ns() < deadline) test_nap_ms(1);
-    assert_int_equal(ra_load_seq_cst(&is_halted), 1);
-}
 
 /* The CPU's staging memory for `idle` lies idle, and beside it there is not enough for as many bytes. Returns what was
  * taken for that. */
@@ -78,15 +52,11 @@ static void lost_in_the_driver(uint64_t limit, const char *where) {
     assert_ok(rota_buffer_write(large, lost, 0, words, LARGE, NULL));
     const uint64_t taken = where == giving_back ? leave_too_little(idle, cpu, words) : 0;
     rota_ticket ticket, read, copied, last;
-    ra_store_seq_cst(&stays_in, where);
-    ra_store_seq_cst(&is_halted, 0);
-    ra_store_seq_cst(&goes_on, 0);
-    ra_store_seq_cst(&is_to_hook, 1);
-    ra_store_seq_cst(&options.on_submit, hook);
+    halt_begin(&options, where, 6 * (uint64_t)SOON_NS);
     assert_ok(rota_submit_wait(hooked, NULL, 0, &ticket));
     assert_ok(rota_wait(ticket, SOON_NS));
     assert_ok(rota_buffer_read_async(large, 0, words, LARGE, &read));
-    await_halt();
+    halt_await();
     assert_ok(rota_submit_wait(copy, NULL, 0, &copied)); /* v out, behind the read, and in */
     assert_ok(rota_submit_wait(later, NULL, 0, &last));
     test_sequenced(last);
@@ -94,8 +64,8 @@ static void lost_in_the_driver(uint64_t limit, const char *where) {
     const rota_ticket tickets[] = {read, copied, last};
     rota_status statuses[3];
     for (uint32_t i = 0; i < 3; i++) statuses[i] = rota_wait(tickets[i], SOON_NS / 2);
-    const bool was_halted = ra_load_seq_cst(&is_halted) != 0;
-    ra_store_seq_cst(&goes_on, 1);
+    const bool was_halted = halt_is_on();
+    halt_end();
     (void)ra_fetch_sub_acq_rel(&runtime->budget.memory_bytes, taken);
     rota_plan *plans[] = {hooked, copy, later};
     for (uint32_t i = 0; i < sizeof plans / sizeof *plans; i++) rota_plan_release(plans[i]);
