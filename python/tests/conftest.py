@@ -69,6 +69,13 @@ def driver() -> Iterator[Driver]:
     assert made.violations() == ""
 
 
+def doubled(device: rota.Device, n: int = 4, **options: Any) -> rota.Plan:
+    """y = k * x, k 2 where it is not given; options: of the input x."""
+    with rota.graph(device, name="doubled") as g:
+        g.output("y", g.input("x", n, **options) * g.slot("k", default=2))
+    return g.compile()
+
+
 def side_by_side(count: int, work: Callable[[int], object]) -> None:
     """work(0), work(1), ... each on a thread of its own, to their ends; raises what one of them has raised."""
     raised: list[BaseException] = []
