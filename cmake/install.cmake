@@ -21,9 +21,8 @@ foreach(header ${ROTA_PUBLIC_HEADERS})
   endif()
 endforeach()
 # The GPU side of a user's own kernels.
-install(FILES exec/vk/rota_kernel.glsl exec/cuda/rota_kernel.cuh DESTINATION ${CMAKE_INSTALL_DATADIR}/rota
-  COMPONENT development
-  OPTIONAL)
+install(FILES exec/vk/rota_kernel.glsl exec/cuda/rota_kernel.cuh exec/cuda/rota_kernel_early.cuh
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/rota COMPONENT development)
 
 # The site, where scripts/build_docs.sh has built it.
 install(DIRECTORY ${PROJECT_BINARY_DIR}/site/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/rota/html

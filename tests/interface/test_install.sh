@@ -27,9 +27,12 @@ fi
 # Programs that were built, with their pages.
 if [ -x "$build_dir/bench/rota-bench" ]; then
   [[ $("$prefix/bin/rota-bench" --version) == "rota-bench "[0-9]* ]] || { echo "no rota-bench was installed"; exit 1; }
-  for file in man/man1/rota-bench.1.gz bash-completion/completions/rota-bench zsh/site-functions/_rota-bench \
-    fish/vendor_completions.d/rota-bench.fish; do
-    [ -s "$prefix/share/$file" ] || { echo "share/$file was not installed"; exit 1; }
+  for program in "$prefix"/bin/*; do
+    name=$(basename "$program")
+    for file in "man/man1/$name.1.gz" "bash-completion/completions/$name" "zsh/site-functions/_$name" \
+      "fish/vendor_completions.d/$name.fish"; do
+      [ -s "$prefix/share/$file" ] || { echo "share/$file was not installed"; exit 1; }
+    done
   done
   if man --version 2>/dev/null | grep -q man; then
     MANPATH="$prefix/share/man" LC_ALL=C.UTF-8 man -P cat rota-bench >"$work/page" ||
@@ -37,6 +40,15 @@ if [ -x "$build_dir/bench/rota-bench" ]; then
     grep -q 'rota-bench plan' "$work/page" || { echo "man rota-bench does not have its commands"; exit 1; }
   fi
 fi
+
+# What kernels of one's own include: all that the guide names, and what that includes; compiled as it says.
+mapfile -t included < <(grep -oE 'rota_kernel(_[a-z]+)?\.(glsl|cuh)' "$source_dir/docs/guide.md" | sort -u)
+[ "${#included[@]}" -ge 3 ] || { echo "the guide names only ${included[*]}"; exit 1; }
+for file in "${included[@]}"; do
+  [ -s "$prefix/share/rota/$file" ] || { echo "share/rota/$file, which the guide names, was not installed"; exit 1; }
+done
+quietly glslangValidator -V --target-env vulkan1.2 -I"$prefix/share/rota" -o "$work/logistic.spv" \
+  "$source_dir/examples/basics/logistic.comp"
 
 # Nothing private goes out, and every public header stands on its own in C (in C++: test_cpp.sh).
 if find "$prefix/include" -name '*internal*' | grep .; then
