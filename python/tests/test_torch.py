@@ -256,17 +256,20 @@ def test_an_lstm_without_gradients_is_onednns() -> None:
     assert rota.torch.ops()["torch"] == {"aten.mkldnn_rnn_layer.default": 1}
 
 
-def test_the_gradient_of_onednns_lstm_is_refused() -> None:
-    """It reads a workspace that PyTorch does not pass on: called, it would bring the process down."""
-    weights = [one.detach() for one in nn.LSTM(5, 7).parameters()]
-    weights[0].requires_grad_()
-    state = torch.zeros(1, 3, 7)
+def test_with_the_gradient_of_onednns_lstm_a_graph_runs_eagerly(caplog: pytest.LogCaptureFixture) -> None:
+    """It reads a workspace that PyTorch does not pass on between graphs: in a plan it would bring the process down."""
+    weights = [one.detach().requires_grad_() for one in nn.LSTM(5, 7).parameters()]
+    state, x = torch.zeros(1, 3, 7), torch.randn(6, 3, 5)
 
     def run(x: Any) -> Any:
         return torch.mkldnn_rnn_layer(x, *weights, state, state, False, [], 2, 7, 1, True, False, False, True)[0]
 
-    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="the gradient reads a workspace"):
-        compiled(run)(torch.randn(6, 3, 5))
+    outputs = [called(x) for called in (run, compiled(run))]
+    grads = [torch.autograd.grad(output.square().sum(), weights) for output in outputs]
+    assert [record.message for record in caplog.records if "the gradient reads a workspace" in record.message]
+    torch.testing.assert_close(outputs[1], outputs[0])
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(other, one)
 
 
 def test_a_kernel_that_gives_another_shape_fails() -> None:

@@ -4,8 +4,10 @@ AOTAutograd's forward and backward graphs are recorded as plans. What rota has n
 own kernel.
 """
 
+import logging
 from typing import Any
 
+from ..errors import Unsupported
 from . import windows as windows  # whose ops are in the table once it is here
 from .capture import Captured as Captured
 from .capture import adopt as adopt
@@ -18,6 +20,8 @@ from .layouts import turn
 from .pairs import pair
 from .program import RESULTS, Program, ran_on_host
 from .segment import ran_on_rota, ran_on_torch
+
+LOG = logging.getLogger("rota.torch")
 
 
 def backend(module: Any, inputs: Any) -> Any:
@@ -38,8 +42,12 @@ def backend(module: Any, inputs: Any) -> Any:
         partition_fn=partition,
         keep_inference_input_mutations=True,
     )
-    with unrolled(module, inputs):
-        return compiled(module, inputs)
+    try:
+        with unrolled(module, inputs):
+            return compiled(module, inputs)
+    except Unsupported as refused:  # no plan has it, but PyTorch can run it
+        LOG.warning("a graph runs eagerly: %s", refused)
+        return module.forward
 
 
 def partition(joint: Any, inputs: Any, *, num_fwd_outputs: int, **options: Any) -> tuple[Any, Any]:
