@@ -495,15 +495,19 @@ def test_autocast() -> None:
     no_host()
 
 
-def test_dynamic_shapes_have_a_plan_each(programs: list[program.Program], monkeypatch: pytest.MonkeyPatch) -> None:
+def expect_a_plan_each(kind: str, programs: list[program.Program], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "PLANS_MAX", 3)
     run = compiled(lambda x: (x.reshape(x.shape[1], x.shape[0]) * x.shape[0]).softmax(-1))
     for rows in [4, 6, 5, 9, 11, 4, 4]:
-        x = torch.randn(rows, 7)
+        x = torch.randn(rows, 7, device=kind)
         torch._dynamo.mark_dynamic(x, 0)
         torch.testing.assert_close(run(x), (x.reshape(7, rows) * rows).softmax(-1))
     assert len(programs) == 1 and len(programs[0].plans) == 3
     no_host()
+
+
+def test_dynamic_shapes_have_a_plan_each(programs: list[program.Program], monkeypatch: pytest.MonkeyPatch) -> None:
+    expect_a_plan_each("cpu", programs, monkeypatch)
 
 
 def test_ops_that_need_the_host_cut_the_plan() -> None:

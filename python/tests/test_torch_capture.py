@@ -1,5 +1,6 @@
 """rota.torch.capture: a training step as one plan, against the step as it is."""
 
+import importlib
 import subprocess
 import sys
 import threading
@@ -373,6 +374,21 @@ def plans_of(called: Any) -> list[bool]:
     if not isinstance(called, rota.torch.Captured):
         return []
     return [made.segment is not None for made in called.plans.values()]
+
+
+def test_only_the_last_shapes_have_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("rota.torch.capture"), "PLANS_MAX", 2)
+    counts: list[int] = []
+
+    def losses_of(model: Any, called: Any) -> list[float]:
+        losses = []
+        for i, rows in enumerate([4, 6, 4, 5, 9, 4, 4]):
+            losses.append(float(called(small_numbers(i, rows, 7)).detach()))
+            counts.append(sum(plans_of(called)))
+        return losses
+
+    expect_trained_alike(lambda: nn.Linear(7, 3), lambda p: torch.optim.SGD(p, lr=0.1), losses_of)
+    assert max(counts) == 2
 
 
 @pytest.mark.parametrize("rows", [(4, 4, 7, 4), (4, 4, 7, 4, 7, 4)])

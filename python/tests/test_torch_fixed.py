@@ -205,6 +205,12 @@ def slow(x: Any) -> Any:
     return x + 0
 
 
+def test_dynamic_shapes_have_a_plan_each(
+    kind: str, programs: list[program.Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test_torch.expect_a_plan_each(kind, programs, monkeypatch)
+
+
 @on_gpu
 def test_calls_come_after_pytorchs_stream_and_before_it() -> None:
     torch._dynamo.reset()
