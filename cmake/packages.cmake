@@ -1,4 +1,4 @@
-# cpack: Debian packages (librota1, librota-dev, rota-tools; python3-rota, rota-doc) and a tarball.
+# cpack: Debian packages (librota1, librota-mpi1, librota-dev, rota-tools; python3-rota, rota-doc) and a tarball.
 # scripts/build_packages.sh makes them as they are meant to be: in /usr, with Debian's names of folders.
 set(CPACK_PACKAGE_NAME rota)
 set(CPACK_PACKAGE_VENDOR "The rota authors")
@@ -12,6 +12,9 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 # Of those that scripts/build_packages.sh makes first: python, in package/python, and documentation, in site.
 set(ROTA_PACKAGES "" CACHE STRING "Components beside the library's that cpack makes packages of")
 set(CPACK_COMPONENTS_ALL library development tools ${ROTA_PACKAGES})
+if(TARGET rota_mpi)
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+endif()
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
@@ -39,7 +42,14 @@ endif()
 set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "GPU work from a task graph: development files
 ${about}This package has headers, the static library, and what pkg-config, CMake
 and kernels of one's own need.")
+# Beside the library, which opens it where ranks are to meet by MPI, and does without it else.
+set(CPACK_DEBIAN_MPI_PACKAGE_NAME librota-mpi1)
+set(CPACK_DEBIAN_MPI_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_MPI_DESCRIPTION "GPU work from a task graph: library for MPI
+${about}This package has what the library opens where several processes are to
+work together by MPI.")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME rota-tools)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "librota-mpi1")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_TOOLS_DESCRIPTION "GPU work from a task graph: programs
 ${about}This package has rota-bench, which shows and measures devices, rota-run,
@@ -72,6 +82,8 @@ file(WRITE ${package_files}/triggers "activate-noawait ldconfig\n")
 # A program built with one version runs with every later one of the same name.
 file(WRITE ${package_files}/shlibs "librota ${ROTA_ABI} librota${ROTA_ABI} (>= ${PROJECT_VERSION})\n")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${package_files}/triggers ${package_files}/shlibs)
+file(WRITE ${package_files}/mpi/shlibs "librota_mpi 1 librota-mpi1 (>= ${PROJECT_VERSION})\n")
+set(CPACK_DEBIAN_MPI_PACKAGE_CONTROL_EXTRA ${package_files}/triggers ${package_files}/mpi/shlibs)
 file(READ ${PROJECT_SOURCE_DIR}/LICENSE license)
 string(REGEX REPLACE "^[^\n]*\n\n[^\n]*\n\n" "" license "${license}")
 string(REPLACE "\n\n" "\n.\n" license "${license}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds Debian's packages (librota1, librota-dev, rota-tools, python3-rota, rota-doc), a tarball, and what they are
-# made of as an SPDX document, into build-packages/out. build_packages.sh [cmake options]
+# Builds Debian's packages (librota1, librota-mpi1 where there is MPI, librota-dev, rota-tools, python3-rota, rota-doc),
+# a tarball, and what they are made of as an SPDX document, into build-packages/out. build_packages.sh [cmake options]
 # ROTA_PACKAGES_FOLDER is another folder than build-packages.
 # Where the Python registry does not answer python3-rota and rota-doc are left out, and that is said.
 set -euo pipefail

@@ -16,6 +16,9 @@ LINKED = (("hwloc", "BSD-3-Clause", "librota"), ("openblas", "BSD-3-Clause", "li
           ("vulkan", "Apache-2.0", "librota"),
           ("libcjson", "MIT", "rota-tools"), ("libpcre2-8", "BSD-3-Clause", "rota-tools"))
 
+# Which MPI there is, and its licence.
+MPI = {"openmpi": "BSD-3-Clause-Open-MPI", "mpich": "mpich2"}
+
 
 def version_of(library):
     """As it is on this machine."""
@@ -28,6 +31,13 @@ def package(name, version, licence, **more):
     return {"SPDXID": "SPDXRef-" + re.sub(r"[^A-Za-z0-9.-]", "-", name), "name": name, "versionInfo": version,
             "downloadLocation": "NOASSERTION", "filesAnalyzed": False, "licenseConcluded": licence,
             "licenseDeclared": licence, "copyrightText": "NOASSERTION", **more}
+
+
+def mpi_of(folder):
+    """The MPI that the package for it asks for: Debian's name and least version."""
+    for path in folder.glob("librota-mpi1_*.deb"):
+        needs = subprocess.run(["dpkg-deb", "-f", path, "Depends"], check=True, capture_output=True, text=True).stdout
+        yield from re.findall(rf"(lib(?:{'|'.join(MPI)})\d+) \(>= ([^)]+)\)", needs)
 
 
 def document(root, folder):
@@ -43,6 +53,11 @@ def document(root, folder):
             continue
         library = package(name, version_of(name), licence)
         library["comment"] = f"linked dynamically by {by}"
+        packages.append(library)
+        relations.append((rota["SPDXID"], "DYNAMIC_LINK", library["SPDXID"]))
+    for name, version in mpi_of(folder):
+        library = package(name, version, MPI[re.sub(r"^lib|\d+$", "", name)])
+        library["comment"] = "linked dynamically by librota-mpi1, which asks for this version or a later one"
         packages.append(library)
         relations.append((rota["SPDXID"], "DYNAMIC_LINK", library["SPDXID"]))
     nvtx = package("NVTX", "3", "Apache-2.0 WITH LLVM-exception")

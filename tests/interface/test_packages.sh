@@ -27,6 +27,14 @@ field() { dpkg-deb -f "$out/$1"_*.deb "$2"; }
 [[ $(field librota-dev Depends) == "librota1 (= $version-1)"* ]] ||
   fail "librota-dev depends on $(field librota-dev Depends)"
 
+mpi=
+if [ -e "$ROTA_PACKAGES_FOLDER/librota_mpi.so.1" ]; then
+  mpi=$(field librota-mpi1 Depends | grep -oE 'lib(openmpi|mpich)[0-9]+' | head -n 1) ||
+    fail "librota-mpi1 depends on $(field librota-mpi1 Depends)"
+else
+  echo "skipped: librota-mpi1, since there is no MPI"
+fi
+
 # Those that need the Python registry are there or said to be missing.
 for pair in python:python3-rota documentation:rota-doc; do
   [ -n "$(find "$out" -name "${pair#*:}_*.deb")" ] || grep -q "^left out: .* ${pair%:*}$" "$work/built" ||
@@ -61,7 +69,16 @@ gzip -dc "$work/root/usr/share/man/man1/rota-bench.1.gz" | grep -q 'rota\\-bench
 if [ -n "$(find "$out" -name 'rota-doc_*.deb')" ]; then
   gzip -dc "$work/root/usr/share/man/man3/rota_submit.3.gz" | grep -x '\.so man3/rota_submit\.h\.3' >/dev/null ||
     fail "there is no manual page of rota_submit"
+  for page in index guide reference/c; do
+    [ -s "$work/root/usr/share/doc/rota/html/$page.html" ] || fail "the site comes without $page.html"
+  done
 fi
+
+# The tarball has the library, its header and its programs.
+tar -tzf "$out"/*.tar.gz >"$work/tarball"
+for file in /librota.so.1 /include/rota/rota.h /bin/rota-bench /share/man/man1/rota-bench.1.gz; do
+  grep -q "$file\$" "$work/tarball" || fail "the tarball has no $file"
+done
 
 # In a root that has nothing else: what a package needs beside rota's own is what it says.
 clean=$work/clean
@@ -102,7 +119,7 @@ else
 fi
 
 # What they are made of: each library that the packages ask for is named, each file has its checksum.
-python3 - "$out" <<'PY'
+python3 - "$out" "$mpi" <<'PY'
 import hashlib, json, pathlib, re, sys
 out = pathlib.Path(sys.argv[1])
 document = json.loads((out / "rota.spdx.json").read_text())
@@ -114,6 +131,7 @@ for relation in document["relationships"]:
     assert {relation["spdxElementId"], relation["relatedSpdxElement"]} <= {*packages, "SPDXRef-DOCUMENT"}, relation
 names = {package["name"] for package in packages.values()}
 assert {"rota", "hwloc", "openblas", "ck", "vulkan", "libcjson", "libpcre2-8"} <= names, names
+assert not sys.argv[2] or sys.argv[2] in names, names
 assert ("libcbor" in names) == ("-lcbor" in (out.parent / "rota.pc").read_text()), names
 for path in out.glob("*.deb"):
     sums = [package["checksums"][0]["checksumValue"] for package in packages.values() if package["name"] == path.name]
