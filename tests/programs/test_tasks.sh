@@ -29,10 +29,10 @@ python3 -c 'import math
 print("date,a,b")
 for i in range(400): print(f"{i},{math.sin(i / 9):.5f},{math.cos(i / 7):.5f}")' >ETTh1.csv
 
-rota-bench devices >devices
+rota-bench devices >known
 ran=0 skipped=0
 while IFS= read -r command; do
-  if [[ $command == *vk:0* ]] && ! grep -q '^vk:0' devices; then
+  if [[ $command == *vk:0* ]] && ! grep -q '^vk:0' known; then
     skipped=$((skipped + 1))
     continue
   fi
