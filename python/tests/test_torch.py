@@ -203,10 +203,11 @@ def test_model(name: str) -> None:
 
 @pytest.mark.parametrize("name", zoo.MODELS)
 def test_training(name: str) -> None:
-    expected = zoo.train(name, 6)
+    steps = {"resnet18": 20}.get(name, 50)  # later a rounding of its parameters makes more of its losses in eager
+    expected = zoo.train(name, steps)
     torch._dynamo.reset()
-    got = zoo.train(name, 6, backend="rota")
-    assert got == pytest.approx(expected, abs=1e-3)
+    got = zoo.train(name, steps, backend="rota")
+    assert got == pytest.approx(expected, rel=0, abs=1e-3)
     assert got[-1] < got[0]
 
 
