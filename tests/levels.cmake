@@ -181,7 +181,7 @@ endforeach()
 foreach(entry tsan.test_stopped:150 test_shaders_all:130 test_declared_full:30 test_products_full:25
     test_sequence_loss_full:30 test_endless_full:70 test_gpt_bpe_tokenizers:25 test_tidy_all:120 test_packages:250
     test_touch_more:33 test_python_torch:120 test_python_jax:60 test_python_wheel:90 test_python_plain:500
-    test_python_free:60 test_without_mpi:100 test_models_full_gate:190
+    test_python_free:60 test_demo:40 test_without_mpi:100 test_models_full_gate:190
     test_models_full_loss:60
     test_models_full_reclaim:60 test_models_full_turns:60 test_models_full_external:30 test_site_browser:40
     test_site_man:60 conformance_vk_all:47 tsan.conformance_cpu_all:60 test_gradients_full:20
