@@ -206,7 +206,7 @@ static rota_status begin_agreed(rota_messages *m, bool *out_over) {
     return m->now.stage == ROTA_MESSAGES_MOVES ? rota_rounds_begin(m, out_over) : ROTA_OK;
 }
 
-/* Who keeps this one waiting, where nothing moved for too long. */
+/* Who keeps this one waiting, where nothing moved for too long: the timeout, or, while it opens, what is left. */
 static void give_up(rota_messages *m) {
     char cause[ROTA_MESSAGES_CAUSE], what[192];
     rota_rank_list who = {.count = 0};
@@ -215,8 +215,8 @@ static void give_up(rota_messages *m) {
     rota_announcement_describe(&m->announced[m->base.rank], what, sizeof what);
     (void)snprintf(
         cause, sizeof cause, "communicator '%s': rank %u waited %.1f s at %s for rank%s %s, which %s",
-        m->base.name, m->base.rank, (double)m->base.timeout_ns * 1e-9, what, who.count > 1 ? "s" : "",
-        rota_rank_list_end(&who),
+        m->base.name, m->base.rank, (double)(rota_clock_ns() - m->now.moved_ns) * 1e-9, what,
+        who.count > 1 ? "s" : "", rota_rank_list_end(&who),
         m->now.stage == ROTA_MESSAGES_AGREES ? "did not come to it" : "came to it and then stopped");
     rota_messages_give_up(m, cause);
 }
@@ -357,8 +357,8 @@ static bool make_room(rota_messages *m, uint32_t size) {
 }
 
 /* `members` NULL: all ranks of the engine. */
-static rota_status make(rota_messages_group *group, const char *name, uint32_t number, uint32_t rank,
-                        uint32_t size, const uint32_t *members, rota_messages **out_messages) {
+static rota_status make(rota_messages_group *group, const char *name, uint64_t timeout_ns, uint32_t number,
+                        uint32_t rank, uint32_t size, const uint32_t *members, rota_messages **out_messages) {
     rota_engine *engine = group->engine;
     rota_messages *m = calloc(1, sizeof *m);
     if (!m || !make_room(m, size)) {
@@ -366,7 +366,8 @@ static rota_status make(rota_messages_group *group, const char *name, uint32_t n
         return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory for the messages of %u ranks",
                          name, size);
     }
-    m->base = (rota_transport){.vtable = &vtable, .kind = engine->kind, .rank = rank, .size = size};
+    m->base = (rota_transport){
+        .vtable = &vtable, .kind = engine->kind, .rank = rank, .size = size, .timeout_ns = timeout_ns};
     (void)snprintf(m->base.name, sizeof m->base.name, "%s", name);
     m->group = group;
     m->number = number;
@@ -395,14 +396,13 @@ rota_status rota_messages_open(rota_engine *engine, const char *name, uint64_t t
     if (group) {
         group->engine = engine;
         group->id = engine->id;
-        status = make(group, name, 0, engine->rank, engine->size, NULL, &m);
+        status = make(group, name, timeout_ns, 0, engine->rank, engine->size, NULL, &m);
     }
     if (status != ROTA_OK) {
         free(group);
         engine->vtable->close(engine);
         return status;
     }
-    m->base.timeout_ns = timeout_ns;
     *out_transport = &m->base;
     return ROTA_OK;
 }
@@ -486,13 +486,12 @@ static rota_status take_split(rota_transport *transport, const char *name, rota_
     /* All of the group come to the same here. */
     const bool has_tags = (number + 1) * ROTA_MESSAGES_CHANNELS - 1 <= engine->last_tag;
     const rota_status status =
-        has_tags ? make(m->group, name, (uint32_t)number, own, size, members, &made)
+        has_tags ? make(m->group, name, m->base.timeout_ns, (uint32_t)number, own, size, members, &made)
                  : rota_fail(ROTA_UNSUPPORTED,
                              "communicator '%s': split %llu of %u ranks; '%s' has tags for no more", name,
                              (unsigned long long)reserved, engine->size, engine->kind);
     free(members);
     if (status != ROTA_OK) return status;
-    made->base.timeout_ns = m->base.timeout_ns;
     *out_transport = &made->base;
     return ROTA_OK;
 }

@@ -111,7 +111,7 @@ said() {
   for rank in 0 1 2 3; do
     others='[23]'
     [ $rank -lt 2 ] || others='[01]'
-    grep -qE "node '.*' failed .*communicator 'training': rank [0-3] waited 3.0 s at .* '.*' .* for ranks? .*$others" \
+    grep -qE "node '.*' failed .*communicator 'training': rank [0-3] waited 3\.[0-9] s at .* '.*' .* for ranks? .*$others" \
       "$log-$rank" || fail "$log: rank $rank says: $(cat "$log-$rank")"
   done
 }
@@ -158,7 +158,7 @@ host 1 timeout 120 "$run" -n 4 --hosts hosts.txt sh own.sh "$PWD/cut-hosts" "$tr
 processes=($!)
 cut cut-hosts
 for _ in $(seq 250); do
-  [ "$(grep -l 'waited 3.0 s' cut-hosts-? | wc -l)" = 4 ] && break
+  [ "$(grep -l 'waited 3\.[0-9] s' cut-hosts-? | wc -l)" = 4 ] && break
   sleep 0.1
 done
 said cut-hosts

@@ -92,6 +92,75 @@ static void on_late_messages(void **state) {
     for (uint32_t size = 2; size <= RANKS_MOST; size++) run_contract(size, true);
 }
 
+/* ---- Opened ---- */
+
+/* Whose sends are not over while it is held, and which can't receive. */
+typedef struct held_engine {
+    late_engine late;
+    bool is_held;
+} held_engine;
+
+static rota_status no_receive(rota_engine *engine, uint32_t from, uint32_t tag, void *bytes, uint64_t least,
+                              uint64_t size, rota_engine_request **out) {
+    (void)engine, (void)tag, (void)bytes, (void)least, (void)size, (void)out;
+    return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for a message of rank %u", from);
+}
+static rota_status held_test(rota_engine *engine, rota_engine_request *request, bool *out_over) {
+    *out_over = false;
+    if (((const held_engine *)(const void *)engine)->is_held) return ROTA_OK;
+    return late_of(engine)->real->vtable->test(late_of(engine)->real, request, out_over);
+}
+static const rota_engine_vtable held_vtable = {late_send,   no_receive, held_test, late_cancel,
+                                               late_let_go, late_close, NULL};
+
+static void close_well(rota_transport *transport) {
+    uint64_t abandoned = 1;
+    rota_transport_close(transport, rota_deadline_after(10000000000u), &abandoned);
+    assert_int_equal(abandoned, 0);
+}
+
+/* One that has ended as it was opened tells the others so for its timeout, and not for none. */
+static void ended_as_it_opens(void **state) {
+    (void)state;
+    rota_engine *engines[2];
+    rota_transport *transport, *other;
+    bool is_over, moved;
+    assert_ok(rota_threads_open(2, engines));
+    assert_ok(rota_messages_open(engines[1], "half", 30000000000u, &other));
+    held_engine *held = calloc(1, sizeof *held);
+    assert_non_null(held);
+    held->late.base = *engines[0];
+    held->late.base.vtable = &held_vtable;
+    held->late.real = engines[0];
+    held->is_held = true;
+    assert_ok(rota_messages_open(&held->late.base, "half", 30000000000u, &transport));
+    assert_true(transport->vtable->speaks(transport));
+    held->is_held = false;
+    assert_false(transport->vtable->speaks(transport));
+    const rota_collective barrier = {.kind = ROTA_COLLECTIVE_BARRIER, .name = "barrier"};
+    other->vtable->post(other, &barrier);
+    assert_status(other->vtable->progress(other, &is_over, &moved), ROTA_NODE_FAILED);
+    expect_said("no host memory for a message of rank 1");
+    close_well(transport);
+    close_well(other);
+}
+
+/* Who gives up before its timeout, since all of opening has one deadline, says how long it waited. */
+static void gives_up_as_it_opens(void **state) {
+    (void)state;
+    rota_engine *engines[2];
+    rota_transport *transport;
+    assert_ok(rota_threads_open(2, engines));
+    engines[0]->id = 0; /* none that was agreed on */
+    assert_ok(rota_messages_open(engines[0], "late", 600000000000u, &transport));
+    assert_status(rota_transport_identify(transport, rota_deadline_after(300000000u)), ROTA_NODE_FAILED);
+    expect_said("communicator 'late': rank 0 waited ");
+    const double waited = strtod(strstr(rota_last_error(), "waited ") + strlen("waited "), NULL);
+    if (waited < 0.3 || waited > 60) fail_msg("it says %s", rota_last_error());
+    close_well(transport);
+    engines[1]->vtable->close(engines[1]);
+}
+
 /* ---- Elements ---- */
 
 static float of_f16(uint16_t h) {
@@ -185,8 +254,9 @@ static void order_and_nan(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(f16_is_rounded_once), cmocka_unit_test(bf16_is_rounded_once),
-        cmocka_unit_test(order_and_nan),       cmocka_unit_test(on_threads),
+        cmocka_unit_test(f16_is_rounded_once),  cmocka_unit_test(bf16_is_rounded_once),
+        cmocka_unit_test(order_and_nan),        cmocka_unit_test(ended_as_it_opens),
+        cmocka_unit_test(gives_up_as_it_opens), cmocka_unit_test(on_threads),
         cmocka_unit_test(on_late_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
