@@ -32,7 +32,7 @@ typedef struct rota_engine_vtable {
     /* The request of a send is over, and its bytes are the caller's again; the message is not taken back, and goes all
      * the same, in its turn, by the engine's own copy, as long as that is open. Without memory for one it is lost, and
      * the other end sees that this rank is gone where the engine has `gone`. NULL: there is no way but to wait. */
-    void (*let_go)(rota_engine *engine, rota_engine_request *request);
+    void (*detach)(rota_engine *engine, rota_engine_request *request);
     /* Frees it, its last use by this rank, when no message is under way. Where `is_ended_together` it waits for the
      * other ranks to come to it, which they are about to: for no longer than it takes. */
     void (*close)(rota_engine *engine);

@@ -6,7 +6,7 @@
  * A farewell is all that tells another rank of this end, so it is never taken back, however long it waits behind other
  * messages of the same connection: of this transport's, of which one may have gone in part, or another's, while that
  * rank takes none. Engines send only while they are asked, so whose transport has ended asks for it when nothing else
- * is under way (rota_messages_speaks), and whose is closed while others of its group are open goes on with that. Who
+ * is under way (rota_messages_flush), and whose is closed while others of its group are open goes on with that. Who
  * closes the last one waits for it a little, and then the engine has it; where that ends before it has gone, so does
  * the connection, which the other rank sees.
  *
@@ -27,7 +27,7 @@ enum {
     CONCLUDES_NS = 250000000 /* how long others have for their farewells after one gave up, at the most */
 };
 
-/* ---- Said and heard ---- */
+/* ---- Sent and heard ---- */
 
 static void cancel_all(rota_messages *m, rota_engine_request **requests) {
     rota_engine *engine = m->group->engine;
@@ -56,12 +56,13 @@ static uint64_t carried_with(const rota_messages *m, uint32_t i) {
     return 2 * number + (sends ? m->base.rank > i : i > m->base.rank);
 }
 
-static void say(rota_messages *m, const char *cause, bool is_failure) {
+static void send_farewells(rota_messages *m, const char *cause, bool is_failure) {
     rota_messages_end *end = &m->end;
     rota_engine *engine = m->group->engine;
-    if (end->is_said) return;
-    end->is_said = true;
-    end->speaks_until_ns = rota_deadline_after(m->base.timeout_ns); /* who waits longer has ended by itself */
+    if (end->is_sent) return;
+    end->is_sent = true;
+    end->flushes_until_ns =
+        rota_deadline_after(m->base.timeout_ns); /* who waits longer has ended by itself */
     const bool is_in_one =
         m->now.stage != ROTA_MESSAGES_IDLE && !rota_collective_is_of_two(m->now.collective.kind);
     for (uint32_t i = 0; i < m->base.size; i++) {
@@ -76,8 +77,8 @@ static void say(rota_messages *m, const char *cause, bool is_failure) {
         (void)snprintf(own->cause, sizeof own->cause, "%s", cause);
         /* Whom it does not reach ends by a deadline of its own. */
         if (engine->vtable->send(engine, m->members[i], rota_messages_tag(m, ROTA_MESSAGES_END), own,
-                                 sizeof *own, &end->says[i]) != ROTA_OK)
-            end->says[i] = NULL;
+                                 sizeof *own, &end->sends[i]) != ROTA_OK)
+            end->sends[i] = NULL;
     }
 }
 
@@ -87,7 +88,7 @@ void rota_messages_end_with(rota_messages *m, const char *cause) {
     end->is_over = true;
     if (cause != end->cause) (void)snprintf(end->cause, sizeof end->cause, "%s", cause);
     take_back(m);
-    say(m, end->cause, true);
+    send_farewells(m, end->cause, true);
 }
 
 /* Whoever gives up names those that it waited for. They may be waiting themselves, for one that stands still: which it
@@ -108,20 +109,20 @@ void rota_messages_end_as(rota_messages *m, const rota_messages_farewell *heard)
         rota_messages_end_with(m, heard->cause);
 }
 
-bool rota_messages_speaks(rota_transport *transport) {
+bool rota_messages_flush(rota_transport *transport) {
     rota_messages *m = (rota_messages *)(void *)transport;
     rota_engine *engine = m->group->engine;
-    bool speaks = false;
-    if (!m->end.is_said || engine->why_ended || rota_clock_ns() > m->end.speaks_until_ns) return false;
+    bool is_left = false;
+    if (!m->end.is_sent || engine->why_ended || rota_clock_ns() > m->end.flushes_until_ns) return false;
     for (uint32_t i = 0; i < m->base.size; i++) {
         bool is_over = false;
-        if (!m->end.says[i]) continue;
-        (void)engine->vtable->test(engine, m->end.says[i], &is_over);
-        if (is_over) m->end.says[i] = NULL;
+        if (!m->end.sends[i]) continue;
+        (void)engine->vtable->test(engine, m->end.sends[i], &is_over);
+        if (is_over) m->end.sends[i] = NULL;
         const bool is_gone = engine->vtable->gone && engine->vtable->gone(engine, m->members[i]);
-        speaks = speaks || (!is_over && !is_gone);
+        is_left = is_left || (!is_over && !is_gone);
     }
-    return speaks;
+    return is_left;
 }
 
 static void add_to_cause(rota_messages *m, const char *text) {
@@ -134,7 +135,7 @@ static void name_silent(rota_messages *m) {
     char text[96];
     rota_rank_list silent = {.count = 0};
     for (uint32_t i = 0; i < m->base.size; i++)
-        if (m->end.hears[i]) rota_rank_list_add(&silent, i);
+        if (m->end.receives[i]) rota_rank_list_add(&silent, i);
     if (silent.count) {
         add_to_cause(m, silent.count > 1 ? "; nothing was heard then of ranks "
                                          : "; nothing was heard then of rank ");
@@ -142,8 +143,8 @@ static void name_silent(rota_messages *m) {
     }
     /* And what ended another one that did not give up itself, though what was under way here was no matter of that. */
     for (uint32_t i = 0; i < m->base.size; i++) {
-        const rota_messages_farewell *heard = &m->end.heard[i];
-        if (i == m->base.rank || m->end.hears[i] || !heard->is_failure || heard->gave_up) continue;
+        const rota_messages_farewell *heard = &m->end.received[i];
+        if (i == m->base.rank || m->end.receives[i] || !heard->is_failure || heard->gave_up) continue;
         if (strstr(m->end.cause, heard->cause)) break;
         add_to_cause(m, "; ");
         add_to_cause(m, heard->cause);
@@ -159,7 +160,7 @@ static void name_silent(rota_messages *m) {
 bool rota_messages_conclude(rota_messages *m) {
     if (!m->end.concludes_ns) return true;
     (void)rota_messages_listen(m);
-    if (m->end.heard_count < m->base.size - 1 && rota_clock_ns() < m->end.concludes_ns) return false;
+    if (m->end.received_count < m->base.size - 1 && rota_clock_ns() < m->end.concludes_ns) return false;
     m->end.concludes_ns = 0;
     name_silent(m);
     return true;
@@ -176,14 +177,14 @@ static void hear_gone(rota_messages *m, uint32_t i, const char *how) {
     rota_engine *engine = m->group->engine;
     char cause[ROTA_MESSAGES_CAUSE], what[192], where[256] = "";
     bool is_over;
-    (void)engine->vtable->cancel(engine, m->end.hears[i]);
-    (void)engine->vtable->test(engine, m->end.hears[i], &is_over);
+    (void)engine->vtable->cancel(engine, m->end.receives[i]);
+    (void)engine->vtable->test(engine, m->end.receives[i], &is_over);
     rota_announcement_describe(&m->announced[m->base.rank], what, sizeof what);
     if (m->now.stage != ROTA_MESSAGES_IDLE)
         (void)snprintf(where, sizeof where, ", as rank %u was at %s", m->base.rank, what);
     (void)snprintf(cause, sizeof cause, "communicator '%s': rank %u is gone%s: %s", m->base.name, i, where,
                    how);
-    hear_failure(&m->end.heard[i], cause);
+    hear_failure(&m->end.received[i], cause);
 }
 
 /* Whether rank i's is there, or is known not to come. */
@@ -192,27 +193,27 @@ static bool hear(rota_messages *m, uint32_t i) {
     /* Asked before it is looked for: what it said before it went is there then. */
     const char *how = engine->vtable->gone ? engine->vtable->gone(engine, m->members[i]) : NULL;
     bool is_over = false;
-    const rota_status status = engine->vtable->test(engine, m->end.hears[i], &is_over);
+    const rota_status status = engine->vtable->test(engine, m->end.receives[i], &is_over);
     if (!is_over && !how) return false;
     if (!is_over)
         hear_gone(m, i, how);
     else if (status != ROTA_OK)
-        hear_failure(&m->end.heard[i], rota_last_error());
-    rota_messages_farewell *heard = &m->end.heard[i];
+        hear_failure(&m->end.received[i], rota_last_error());
+    rota_messages_farewell *heard = &m->end.received[i];
     heard->cause[ROTA_MESSAGES_CAUSE - 1] = 0;
     if (!heard->cause[0])
         (void)snprintf(heard->cause, sizeof heard->cause,
                        "communicator '%s': rank %u ended it, and does not say why", m->base.name, i);
-    m->end.hears[i] = NULL;
-    m->end.heard_count++;
+    m->end.receives[i] = NULL;
+    m->end.received_count++;
     return true;
 }
 
 const rota_messages_farewell *rota_messages_listen(rota_messages *m) {
     const rota_messages_farewell *first = NULL;
     for (uint32_t i = 0; i < m->base.size; i++) {
-        const rota_messages_farewell *heard = &m->end.heard[i];
-        if (i == m->base.rank || (m->end.hears[i] && !hear(m, i))) continue;
+        const rota_messages_farewell *heard = &m->end.received[i];
+        if (i == m->base.rank || (m->end.receives[i] && !hear(m, i))) continue;
         if (heard->is_failure && !first) first = heard;
     }
     return first;
@@ -220,7 +221,7 @@ const rota_messages_farewell *rota_messages_listen(rota_messages *m) {
 
 /* Whether this rank waits for a message of i's that was not sent, or with one that i did not take. */
 static bool waits_in_vain(const rota_messages *m, uint32_t i) {
-    const rota_messages_farewell *heard = &m->end.heard[i];
+    const rota_messages_farewell *heard = &m->end.received[i];
     const rota_messages_counts *counts = &m->counts[i];
     return (m->ins[i] && counts->taken >= heard->sent) || (m->outs[i] && counts->sent > heard->taken);
 }
@@ -228,8 +229,8 @@ static bool waits_in_vain(const rota_messages *m, uint32_t i) {
 const rota_messages_farewell *rota_messages_hindrance(const rota_messages *m) {
     const bool is_of_two = rota_collective_is_of_two(m->now.collective.kind);
     for (uint32_t i = 0; i < m->base.size; i++) {
-        const rota_messages_farewell *heard = &m->end.heard[i];
-        if (m->end.hears[i] || !rota_messages_has_part(m, i)) continue;
+        const rota_messages_farewell *heard = &m->end.received[i];
+        if (m->end.receives[i] || !rota_messages_has_part(m, i)) continue;
         /* In this very collective: then it ends for all, also for who has all that it wants. */
         const bool was_in_it = !is_of_two && heard->is_failure && heard->unfinished == m->collectives;
         /* A message that a library carries: all that has gone wrong with it is that the other one was in it, too. */
@@ -262,13 +263,13 @@ static bool is_sent(rota_messages *m) {
     bool are_over = are_all_over(m, m->ins);
     are_over = are_all_over(m, m->expected) && are_over;
     are_over = are_all_over(m, m->outs) && are_over;
-    return are_all_over(m, m->end.says) && are_over;
+    return are_all_over(m, m->end.sends) && are_over;
 }
 
 /* And others' farewells. */
 static bool is_through(rota_messages *m) {
     const bool is_over = is_sent(m);
-    return are_all_over(m, m->end.hears) && is_over;
+    return are_all_over(m, m->end.receives) && is_over;
 }
 
 static void begin_to_close(rota_messages *m) {
@@ -277,7 +278,7 @@ static void begin_to_close(rota_messages *m) {
     m->end.is_closing = true;
     if (!m->end.is_over) cancel_all(m, m->expected);
     m->end.patience_ns = rota_deadline_after(PATIENCE_NS);
-    say(m, cause, false); /* unless it has: nothing is under way */
+    send_farewells(m, cause, false); /* unless it has: nothing is under way */
 }
 
 static uint64_t bytes_of(const rota_messages *m) {
@@ -293,7 +294,7 @@ static bool are_left_through(rota_messages_group *group, const rota_messages *la
         are_through = is_over && are_through;
         if (is_over && m != last) {
             *link = m->next_left;
-            if (m->base.has_left)
+            if (m->base.lingers)
                 m->group = NULL; /* who closes it has it still */
             else
                 rota_messages_free(m);
@@ -313,10 +314,10 @@ static uint32_t messages_left(const rota_messages_group *group, rota_drain_messa
                 out_messages[count] = (rota_drain_message){m->members[i], (uint32_t)counts->outgoing_tag,
                                                            counts->outgoing_bytes};
             count += m->outs[i] != NULL;
-            if (m->end.says[i] && out_messages)
+            if (m->end.sends[i] && out_messages)
                 out_messages[count] = (rota_drain_message){
                     m->members[i], rota_messages_tag(m, ROTA_MESSAGES_END), sizeof *m->end.own};
-            count += m->end.says[i] != NULL;
+            count += m->end.sends[i] != NULL;
         }
     return count;
 }
@@ -345,10 +346,10 @@ static void fail_left(const rota_messages_group *group, const char *name, uint64
             name, why[0] ? ": " : "", why, (unsigned long long)bytes);
 }
 
-static void let_go_of_farewells(rota_messages *m) {
+static void detach_farewells(rota_messages *m) {
     rota_engine *engine = m->group->engine;
     for (uint32_t i = 0; i < m->base.size; i++)
-        if (m->end.says[i] && engine->vtable->let_go) engine->vtable->let_go(engine, m->end.says[i]);
+        if (m->end.sends[i] && engine->vtable->detach) engine->vtable->detach(engine, m->end.sends[i]);
 }
 
 /* By the last one's closing: true when the engine has ended, or is kept for good with what it may still touch. */
@@ -358,8 +359,8 @@ static bool close_group(rota_messages *last, uint64_t deadline_ns, uint64_t *out
     if (!group->is_ending) {
         group->is_ending = true;
         for (rota_messages *m = group->left; m; m = m->next_left) {
-            cancel_all(m, m->end.hears);
-            if (m->base.has_left) let_go_of_farewells(m);
+            cancel_all(m, m->end.receives);
+            if (m->base.lingers) detach_farewells(m);
         }
     }
     if (!group->drain && engine->is_ended_together) begin_to_drain(group);
@@ -393,17 +394,17 @@ static void leave(rota_messages *m, bool is_over) {
     m->outgoing = m->incoming = NULL;
 }
 
-/* Of one that has left. The group may end before. */
-static bool say_rest(rota_messages *m, uint64_t deadline_ns) {
+/* Of one that has left. The group may end before it. */
+static bool linger(rota_messages *m, uint64_t deadline_ns) {
     rota_messages_group *group = m->group;
     if (!group) {
         rota_messages_free(m);
         return true;
     }
-    if (rota_clock_ns() < deadline_ns && rota_messages_speaks(&m->base)) return false;
-    m->base.has_left = false;
+    if (rota_clock_ns() < deadline_ns && rota_messages_flush(&m->base)) return false;
+    m->base.lingers = false;
     if (group->is_ending) return true; /* which has let go of them, and frees it */
-    let_go_of_farewells(m);
+    detach_farewells(m);
     (void)are_left_through(group, NULL);
     return true;
 }
@@ -412,16 +413,16 @@ bool rota_messages_close(rota_transport *transport, uint64_t deadline_ns, uint64
     rota_messages *m = (rota_messages *)(void *)transport;
     rota_messages_group *group = m->group;
     *out_abandoned_bytes = 0;
-    if (transport->has_left) return say_rest(m, deadline_ns);
+    if (transport->lingers) return linger(m, deadline_ns);
     if (!m->end.is_closing) begin_to_close(m);
     if (!m->end.is_left) {
         const bool is_over = is_sent(m);
         if (!is_over && rota_clock_ns() < m->end.patience_ns) return false;
-        const bool speaks = group->users > 1 && rota_messages_speaks(transport);
-        if (!is_over && !speaks) let_go_of_farewells(m);
+        const bool lingers = group->users > 1 && rota_messages_flush(transport);
+        if (!is_over && !lingers) detach_farewells(m);
         leave(m, is_over);
-        transport->has_left = speaks;
-        if (speaks) return false;
+        transport->lingers = lingers;
+        if (lingers) return false;
         if (group->users) {
             (void)are_left_through(group, NULL);
             return true;

@@ -250,7 +250,7 @@ static void expire(rota_messages *m) {
 
 static void look_for_hindrance(rota_messages *m) {
     const rota_messages_farewell *heard =
-        !m->end.is_over && m->end.heard_count ? rota_messages_hindrance(m) : NULL;
+        !m->end.is_over && m->end.received_count ? rota_messages_hindrance(m) : NULL;
     if (heard) rota_messages_end_as(m, heard);
 }
 
@@ -317,9 +317,9 @@ void rota_messages_free(rota_messages *m) {
     free(m->ins);
     free(m->counts);
     free(m->end.own);
-    free(m->end.heard);
-    free(m->end.hears);
-    free(m->end.says);
+    free(m->end.received);
+    free(m->end.receives);
+    free(m->end.sends);
     free(m->split.all);
     free(m);
 }
@@ -327,7 +327,7 @@ void rota_messages_free(rota_messages *m) {
 static void split(rota_transport *transport, uint32_t color, uint32_t key);
 static rota_status take_split(rota_transport *transport, const char *name, rota_transport **out_transport);
 static const rota_transport_vtable vtable = {post,  progress,        carried,
-                                             ahead, abort_transport, rota_messages_speaks,
+                                             ahead, abort_transport, rota_messages_flush,
                                              split, take_split,      rota_messages_close};
 
 static bool make_room(rota_messages *m, uint32_t size) {
@@ -348,12 +348,12 @@ static bool make_room(rota_messages *m, uint32_t size) {
     m->ins = calloc(size, sizeof *m->ins);
     m->counts = calloc(size, sizeof *m->counts);
     m->end.own = calloc(size, sizeof *m->end.own);
-    m->end.heard = calloc(size, sizeof *m->end.heard);
-    m->end.hears = calloc(size, sizeof *m->end.hears);
-    m->end.says = calloc(size, sizeof *m->end.says);
+    m->end.received = calloc(size, sizeof *m->end.received);
+    m->end.receives = calloc(size, sizeof *m->end.receives);
+    m->end.sends = calloc(size, sizeof *m->end.sends);
     return m->members && m->sent && m->received && m->announced && m->expected && m->parts && m->outgoing &&
-           m->incoming && m->sources && m->outs && m->ins && m->counts && m->end.own && m->end.heard &&
-           m->end.hears && m->end.says;
+           m->incoming && m->sources && m->outs && m->ins && m->counts && m->end.own && m->end.received &&
+           m->end.receives && m->end.sends;
 }
 
 /* `members` NULL: all ranks of the engine. */
@@ -377,8 +377,8 @@ static rota_status make(rota_messages_group *group, const char *name, uint64_t t
     for (uint32_t i = 0; i < size && status == ROTA_OK; i++)
         if (i != rank)
             status = engine->vtable->receive(engine, m->members[i], rota_messages_tag(m, ROTA_MESSAGES_END),
-                                             &m->end.heard[i], sizeof m->end.heard[i], sizeof m->end.heard[i],
-                                             &m->end.hears[i]);
+                                             &m->end.received[i], sizeof m->end.received[i],
+                                             sizeof m->end.received[i], &m->end.receives[i]);
     for (uint32_t i = 0; i < size && status == ROTA_OK; i++)
         if (i != rank) status = rota_messages_expect(m, i);
     m->base.id = rota_messages_id(m);

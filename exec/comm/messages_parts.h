@@ -66,18 +66,18 @@ typedef struct rota_messages_farewell {
 
 /* How it ended for good: by a sentence of this rank's, or of another's. */
 typedef struct rota_messages_end {
-    bool is_over, is_said;
+    bool is_over, is_sent; /* its farewells, to all: once */
     char cause[ROTA_MESSAGES_CAUSE];
-    rota_messages_farewell *own, *heard; /* by rank; heard[i] counts once hears[i] is NULL */
-    rota_engine_request **hears, **says; /* by rank; NULL: none under way */
-    uint32_t heard_count;
+    rota_messages_farewell *own, *received;  /* by rank; received[i] counts once receives[i] is NULL */
+    rota_engine_request **receives, **sends; /* farewells, by rank; NULL: none under way */
+    uint32_t received_count;
     bool gave_up; /* as the farewell says */
     uint64_t
         concludes_ns; /* until when it hears who still says something, before what was under way ends; 0: no */
-    uint64_t speaks_until_ns; /* until when it is asked whether its farewells have gone */
-    uint32_t looks;           /* of progress, since others were listened to */
-    bool is_closing, is_left; /* to the group */
-    uint64_t patience_ns;     /* until when close waits for its own messages */
+    uint64_t flushes_until_ns; /* until when it goes on with sending its farewells */
+    uint32_t looks;            /* of progress, since others were listened to */
+    bool is_closing, is_left;  /* to the group */
+    uint64_t patience_ns;      /* until when close waits for its own messages */
 } rota_messages_end;
 
 /* Messages that came and went between this rank and another: those of AGREE and MOVE, which have one order. */
@@ -155,8 +155,8 @@ const rota_messages_farewell *rota_messages_listen(rota_messages *m);
 /* By whom what is under way can't come to its end: one that has a part in it and said farewell before. NULL: nothing is
  * known. */
 const rota_messages_farewell *rota_messages_hindrance(const rota_messages *m);
-/* rota_transport_vtable.speaks and close. */
-bool rota_messages_speaks(rota_transport *transport);
+/* rota_transport_vtable.flush and close. */
+bool rota_messages_flush(rota_transport *transport);
 bool rota_messages_close(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);
 /* messages.c. */
 void rota_messages_free(rota_messages *m);

@@ -364,7 +364,7 @@ static bool cancel(rota_engine *base, rota_engine_request *request) {
     return false;
 }
 
-static void let_go(rota_engine *base, rota_engine_request *request) {
+static void detach(rota_engine *base, rota_engine_request *request) {
     tcp_engine *e = engine_of(base);
     message *m = request;
     connection *p = &e->connections[m->rank];
@@ -430,7 +430,7 @@ static void close_engine(rota_engine *base) {
 }
 
 static const rota_engine_vtable vtable = {send_message, receive_message, test, cancel,
-                                          let_go,       close_engine,    gone};
+                                          detach,       close_engine,    gone};
 
 /* ---- Opening ---- */
 

@@ -139,7 +139,7 @@ static bool cancel(rota_engine *base, rota_engine_request *request) {
     return is_taken_back;
 }
 
-static void let_go(rota_engine *base, rota_engine_request *request) {
+static void detach(rota_engine *base, rota_engine_request *request) {
     message *own = request;
     (void)pthread_mutex_lock(&engine_of(base)->world->mutex);
     if (!own->is_over) {
@@ -175,7 +175,7 @@ static void close_engine(rota_engine *base) {
     free(base);
 }
 
-static const rota_engine_vtable vtable = {send, receive, test, cancel, let_go, close_engine, NULL};
+static const rota_engine_vtable vtable = {send, receive, test, cancel, detach, close_engine, NULL};
 
 rota_status rota_threads_open(uint32_t size, rota_engine **out_engines) {
     world *made = calloc(1, sizeof *made);

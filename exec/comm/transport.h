@@ -45,9 +45,9 @@ typedef struct rota_transport_vtable {
     const rota_announcement *(*ahead)(rota_transport *transport, uint32_t rank);
     /* Ends it for all ranks, with this sentence: what is under way, and all that comes. Again: nothing. */
     void (*abort)(rota_transport *transport, const char *cause);
-    /* Of one that has ended, and has nothing under way: whether what it says to other ranks of that has still to go,
-     * which it does while somebody asks; by the timeout at the most. */
-    bool (*speaks)(rota_transport *transport);
+    /* Of one that has ended, and has nothing under way: goes on with sending its farewell, by which other ranks are
+     * told. True: some of it has still to go, which it does while somebody calls this; for the timeout at the most. */
+    bool (*flush)(rota_transport *transport);
     /* Begins a split, as a collective of its own, which `progress` ends: ranks of one colour become a group, in the
      * order of their keys, and of equal ones of their ranks. */
     void (*split)(rota_transport *transport, uint32_t color, uint32_t key);
@@ -58,7 +58,7 @@ typedef struct rota_transport_vtable {
      * process's, which waits for the other ranks to come to their last one where the library must (MPI_Finalize): it
      * is not over before, or before the deadline has passed. What others may still write then is kept for good, and
      * *out_abandoned_bytes, set where it returns true, says how much; where that is not 0, rota_last_error why. Where
-     * `has_left` is set who closes it need not wait: all that keeps it is what it says, which waits behind other
+     * `lingers` is set who closes it need not wait: all that keeps it is its farewell, which waits behind other
      * messages, and goes while somebody goes on with closing it, in vain once the deadline has passed. */
     bool (*close)(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);
 } rota_transport_vtable;
@@ -70,7 +70,7 @@ struct rota_transport {
     char name[64];    /* of the communicator, for sentences */
     uint32_t rank, size;
     uint64_t timeout_ns; /* counted from what moved last */
-    bool has_left;       /* see close */
+    bool lingers;        /* see close */
     uint64_t id;         /* the same on all of its ranks, and of no other transport; 0: one rank */
     uint64_t
         crossed; /* it has ended since ranks have another order of its collectives and that one's; 0: no */

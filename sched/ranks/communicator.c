@@ -61,7 +61,7 @@ static bool begin_next(rota_communicator *c) {
                        "it was cancelled",
                        c->name, c->rank, c->posted.left_out_name);
         own->transport->vtable->abort(own->transport, cause);
-        rota_communicator_speak(c);
+        rota_communicator_flush(c);
         rota_order_ended(c, 0, cause);
     }
     if (own->run || own->split) return true;
@@ -89,25 +89,25 @@ static void look_at_posted(rota_rank_call *call) {
     rota_communicator_release(c);
 }
 
-/* ---- Its end is said ---- */
+/* ---- Its farewell goes ---- */
 
-static bool look_at_words(rota_rank_work *work, bool *out_moved) {
-    rota_under_way *own = &ROTA_STACK_OBJECT(work, rota_communicator, under_way.words)->under_way;
+static bool look_at_flush(rota_rank_work *work, bool *out_moved) {
+    rota_under_way *own = &ROTA_STACK_OBJECT(work, rota_communicator, under_way.flush)->under_way;
     *out_moved = false;
-    own->speaks = own->transport->vtable->speaks(own->transport);
-    return own->speaks;
+    own->is_flushing = own->transport->vtable->flush(own->transport);
+    return own->is_flushing;
 }
 
-void rota_communicator_speak(rota_communicator *c) {
-    if (c->under_way.speaks) return;
-    c->under_way.speaks = true;
-    rota_rank_thread_add(c->thread, &c->under_way.words);
+void rota_communicator_flush(rota_communicator *c) {
+    if (c->under_way.is_flushing) return;
+    c->under_way.is_flushing = true;
+    rota_rank_thread_add(c->thread, &c->under_way.flush);
 }
 
-/* Closing says it, too. */
-static void speak_no_more(rota_communicator *c) {
-    if (c->under_way.speaks) rota_rank_thread_remove(c->thread, &c->under_way.words);
-    c->under_way.speaks = false;
+/* Closing sends it, too. */
+static void stop_flushing(rota_communicator *c) {
+    if (c->under_way.is_flushing) rota_rank_thread_remove(c->thread, &c->under_way.flush);
+    c->under_way.is_flushing = false;
 }
 
 /* ---- What nobody wants ---- */
@@ -182,7 +182,7 @@ static void end_split(rota_communicator *c, rota_status status) {
     rota_transport *transport = c->under_way.transport, *made = NULL;
     c->under_way.split = NULL;
     if (status != ROTA_OK) rota_order_ended(c, 0, NULL);
-    if (status != ROTA_OK && !c->under_way.close) rota_communicator_speak(c);
+    if (status != ROTA_OK && !c->under_way.close) rota_communicator_flush(c);
     if (status == ROTA_OK && !asked->compares && asked->color != ROTA_COMMUNICATOR_NO_COLOR)
         status = transport->vtable->take_split(transport, asked->name, &made);
     asked->transport = made;
@@ -208,7 +208,7 @@ static bool end_run(rota_communicator *c, rota_status status) {
     c->under_way.ended_count++;
     /* Before who waits for it may know, and submit no more. */
     if (status != ROTA_OK) rota_order_ended(c, c->under_way.transport->crossed, rota_last_error());
-    if (status != ROTA_OK && !c->under_way.close) rota_communicator_speak(c);
+    if (status != ROTA_OK && !c->under_way.close) rota_communicator_flush(c);
     /* Before it ends: then who posts may write it. The next one comes soon while a step is under way. */
     if (c->posted.collective.on_device) rota_rank_thread_look_on(c->thread);
     rota_host_end(run, status);
@@ -221,7 +221,7 @@ static bool look_at_close(rota_communicator *c) {
     uint64_t abandoned = 0;
     if (!rota_rank_device_close(c)) return true;
     if (!own->transport->vtable->close(own->transport, own->close_deadline_ns, &abandoned)) {
-        if (!own->transport->has_left) return true;
+        if (!own->transport->lingers) return true;
         rota_communicator_drop(c->thread, own->transport);
     }
     end_close(c, abandoned); /* from here on it may be gone */
@@ -277,7 +277,7 @@ static void close_on_thread(rota_rank_call *call) {
         for (bool moved; (own->run || own->split) && !c->on_device.carries;)
             (void)look_at_work(&own->work, &moved);
     }
-    speak_no_more(c);
+    stop_flushing(c);
     own->close = &asked->asked;
     own->close_deadline_ns = asked->deadline_ns;
     (void)begin_next(c);                            /* what was posted meanwhile is refused */
@@ -321,7 +321,7 @@ rota_status rota_communicator_make(rota_runtime *runtime, rota_device *device, r
     c->thread = thread;
     c->posted.look.fn = look_at_posted;
     c->under_way.work.look = look_at_work;
-    c->under_way.words.look = look_at_words;
+    c->under_way.flush.look = look_at_flush;
     *out_communicator = c;
     return ROTA_OK;
 }
@@ -499,7 +499,7 @@ static void abort_on_thread(rota_rank_call *call) {
     const rota_status status = is_open(&c->under_way) ? ROTA_OK : fail_closed(c);
     if (status == ROTA_OK) {
         c->under_way.transport->vtable->abort(c->under_way.transport, asked->cause);
-        rota_communicator_speak(c);
+        rota_communicator_flush(c);
         rota_order_ended(c, 0, asked->cause);
     }
     (void)rota_rank_answer(&asked->asked, status);

@@ -328,7 +328,7 @@ static void look_ahead(rota_communicator *c) {
         (void)pthread_mutex_unlock(&c->ordered.order->mutex);
         if (!crossed) continue;
         transport->vtable->abort(transport, cause);
-        rota_communicator_speak(c);
+        rota_communicator_flush(c);
         rota_order_ended(c, crossed, cause);
         return;
     }
@@ -371,7 +371,7 @@ static void end_on_thread(rota_rank_call *call) {
     rota_communicator *c = own->communicator;
     if (c->under_way.transport && !c->under_way.close) {
         c->under_way.transport->vtable->abort(c->under_way.transport, own->cause);
-        rota_communicator_speak(c);
+        rota_communicator_flush(c);
         ra_store_release(&c->ordered.has_ended, 1);
     }
     rota_communicator_release(c);

@@ -49,8 +49,8 @@ typedef struct rota_under_way {
     rota_rank_asked *close; /* by `close_deadline_ns` */
     uint64_t close_deadline_ns;
     rota_transport *transport; /* NULL: closed */
-    rota_rank_work words;      /* in the list while `speaks`: */
-    bool speaks;               /* what other ranks are told of its end has still to go */
+    rota_rank_work flush;      /* in the thread's list while */
+    bool is_flushing;          /* its farewell, by which other ranks are told of its end, has still to go */
     uint64_t ended_count;      /* runs so far */
 } rota_under_way;
 
@@ -88,7 +88,7 @@ rota_status rota_communicator_make(rota_runtime *runtime, rota_device *device, r
 void rota_communicator_unmake(rota_communicator *communicator);
 void rota_communicator_carry_by(rota_communicator *communicator, rota_transport *transport);
 /* On the thread, after it has ended: other ranks are told, also where they take it late and nothing else is done. */
-void rota_communicator_speak(rota_communicator *communicator);
+void rota_communicator_flush(rota_communicator *communicator);
 /* On the thread: closes a transport that nobody wants, beside what else it has. */
 void rota_communicator_drop(rota_rank_thread *thread, rota_transport *transport);
 /* Compares what graphs have on it from `first` on, whose graph is there until it is over; all ranks do. In three steps,

@@ -40,15 +40,15 @@ static rota_status late_test(rota_engine *engine, rota_engine_request *request, 
 static bool late_cancel(rota_engine *engine, rota_engine_request *request) {
     return late_of(engine)->real->vtable->cancel(late_of(engine)->real, request);
 }
-static void late_let_go(rota_engine *engine, rota_engine_request *request) {
-    late_of(engine)->real->vtable->let_go(late_of(engine)->real, request);
+static void late_detach(rota_engine *engine, rota_engine_request *request) {
+    late_of(engine)->real->vtable->detach(late_of(engine)->real, request);
 }
 static void late_close(rota_engine *engine) {
     late_of(engine)->real->vtable->close(late_of(engine)->real);
     free(engine);
 }
 static const rota_engine_vtable late_vtable = {late_send,   late_receive, late_test, late_cancel,
-                                               late_let_go, late_close,   NULL};
+                                               late_detach, late_close,   NULL};
 
 static rota_engine *make_late(rota_engine *real) {
     late_engine *made = calloc(1, sizeof *made);
@@ -111,7 +111,7 @@ static rota_status held_test(rota_engine *engine, rota_engine_request *request, 
     return late_of(engine)->real->vtable->test(late_of(engine)->real, request, out_over);
 }
 static const rota_engine_vtable held_vtable = {late_send,   no_receive, held_test, late_cancel,
-                                               late_let_go, late_close, NULL};
+                                               late_detach, late_close, NULL};
 
 static void close_well(rota_transport *transport) {
     uint64_t abandoned = 1;
@@ -134,9 +134,9 @@ static void ended_as_it_opens(void **state) {
     held->late.real = engines[0];
     held->is_held = true;
     assert_ok(rota_messages_open(&held->late.base, "half", 30000000000u, &transport));
-    assert_true(transport->vtable->speaks(transport));
+    assert_true(transport->vtable->flush(transport));
     held->is_held = false;
-    assert_false(transport->vtable->speaks(transport));
+    assert_false(transport->vtable->flush(transport));
     const rota_collective barrier = {.kind = ROTA_COLLECTIVE_BARRIER, .name = "barrier"};
     other->vtable->post(other, &barrier);
     assert_status(other->vtable->progress(other, &is_over, &moved), ROTA_NODE_FAILED);
