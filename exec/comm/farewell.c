@@ -5,10 +5,11 @@
  *
  * A farewell is all that tells another rank of this end, so it is never taken back, however long it waits behind other
  * messages of the same connection: of this transport's, of which one may have gone in part, or another's, while that
- * rank takes none. Engines send only while they are asked, so whose transport has ended asks for it when nothing else
- * is under way (rota_messages_flush), and whose is closed while others of its group are open goes on with that. Who
- * closes the last one waits for it a little, and then the engine has it; where that ends before it has gone, so does
- * the connection, which the other rank sees.
+ * rank takes none. Engines send only while they are asked. So whose transport has ended asks for it
+ * (rota_messages_flush) when nothing else is under way, and while what was is a device's still, which may take its time
+ * to end, or for ever; whose is to be closed says so before it ends a device's library; and whose is closed while
+ * others of its group are open goes on with it. Who closes the last one waits for it a little, and then the engine has
+ * it; where that ends before it has gone, so does the connection, which the other rank sees.
  *
  * A rank that has ended takes nothing more, so what others had sent it may never be wanted, and some engines can't take
  * a message back. A transport that closes with such ones is left to its group, with its cells, and the last one of the
@@ -272,12 +273,13 @@ static bool is_through(rota_messages *m) {
     return are_all_over(m, m->end.receives) && is_over;
 }
 
-static void begin_to_close(rota_messages *m) {
+void rota_messages_begin_to_close(rota_transport *transport) {
+    rota_messages *m = (rota_messages *)(void *)transport;
     char cause[ROTA_MESSAGES_CAUSE];
+    if (m->end.is_closing) return;
     (void)snprintf(cause, sizeof cause, "communicator '%s': rank %u closed it", m->base.name, m->base.rank);
     m->end.is_closing = true;
     if (!m->end.is_over) cancel_all(m, m->expected);
-    m->end.patience_ns = rota_deadline_after(PATIENCE_NS);
     send_farewells(m, cause, false); /* unless it has: nothing is under way */
 }
 
@@ -414,7 +416,8 @@ bool rota_messages_close(rota_transport *transport, uint64_t deadline_ns, uint64
     rota_messages_group *group = m->group;
     *out_abandoned_bytes = 0;
     if (transport->lingers) return linger(m, deadline_ns);
-    if (!m->end.is_closing) begin_to_close(m);
+    rota_messages_begin_to_close(transport);
+    if (!m->end.patience_ns) m->end.patience_ns = rota_deadline_after(PATIENCE_NS);
     if (!m->end.is_left) {
         const bool is_over = is_sent(m);
         if (!is_over && rota_clock_ns() < m->end.patience_ns) return false;

@@ -73,25 +73,29 @@ static bool is_announcement(rota_messages *m, uint32_t i) {
     return false;
 }
 
-/* rota_transport_vtable.ahead. */
-static const rota_announcement *ahead(rota_transport *transport, uint32_t rank) {
-    rota_messages *m = messages_of(transport);
+/* The rank's next announcement, where that has come; false: not yet, or it has ended the transport. */
+static bool take_expected(rota_messages *m, uint32_t rank) {
     rota_engine *engine = m->group->engine;
-    if (rank == m->base.rank || m->end.is_over || m->end.is_closing || m->now.stage == ROTA_MESSAGES_AGREES)
-        return NULL;
-    if (m->expected[rank]) {
-        bool is_over;
-        const rota_status status = engine->vtable->test(engine, m->expected[rank], &is_over);
-        if (!is_over) return NULL;
-        m->expected[rank] = NULL;
-        if (status != ROTA_OK) {
-            end_with_message(m);
-            return NULL;
-        }
+    bool is_over;
+    if (!m->expected[rank]) return true;
+    const rota_status status = engine->vtable->test(engine, m->expected[rank], &is_over);
+    if (!is_over) return false;
+    m->expected[rank] = NULL;
+    if (status == ROTA_OK)
         m->counts[rank].taken++;
-        if (!is_announcement(m, rank)) return NULL;
-    }
-    return &m->announced[rank];
+    else
+        end_with_message(m);
+    return status == ROTA_OK && is_announcement(m, rank);
+}
+
+/* rota_transport_vtable.ahead. */
+static rota_status ahead(rota_transport *transport, uint32_t rank, const rota_announcement **out) {
+    rota_messages *m = messages_of(transport);
+    *out = NULL;
+    if (rank == m->base.rank || m->end.is_over || m->end.is_closing || m->now.stage == ROTA_MESSAGES_AGREES)
+        return ROTA_OK;
+    if (take_expected(m, rank)) *out = &m->announced[rank];
+    return m->end.is_over ? rota_fail(ROTA_NODE_FAILED, "%s", m->end.cause) : ROTA_OK;
 }
 
 static void announce_to_all(rota_messages *m) {
@@ -326,9 +330,16 @@ void rota_messages_free(rota_messages *m) {
 
 static void split(rota_transport *transport, uint32_t color, uint32_t key);
 static rota_status take_split(rota_transport *transport, const char *name, rota_transport **out_transport);
-static const rota_transport_vtable vtable = {post,  progress,        carried,
-                                             ahead, abort_transport, rota_messages_flush,
-                                             split, take_split,      rota_messages_close};
+static const rota_transport_vtable vtable = {.post = post,
+                                             .progress = progress,
+                                             .carried = carried,
+                                             .ahead = ahead,
+                                             .abort = abort_transport,
+                                             .flush = rota_messages_flush,
+                                             .split = split,
+                                             .take_split = take_split,
+                                             .begin_to_close = rota_messages_begin_to_close,
+                                             .close = rota_messages_close};
 
 static bool make_room(rota_messages *m, uint32_t size) {
     const uint64_t share = CELLS_BYTES / size;

@@ -77,7 +77,7 @@ typedef struct rota_messages_end {
     uint64_t flushes_until_ns; /* until when it goes on with sending its farewells */
     uint32_t looks;            /* of progress, since others were listened to */
     bool is_closing, is_left;  /* to the group */
-    uint64_t patience_ns;      /* until when close waits for its own messages */
+    uint64_t patience_ns;      /* until when close waits for its own messages; 0: it was not called */
 } rota_messages_end;
 
 /* Messages that came and went between this rank and another: those of AGREE and MOVE, which have one order. */
@@ -155,8 +155,9 @@ const rota_messages_farewell *rota_messages_listen(rota_messages *m);
 /* By whom what is under way can't come to its end: one that has a part in it and said farewell before. NULL: nothing is
  * known. */
 const rota_messages_farewell *rota_messages_hindrance(const rota_messages *m);
-/* rota_transport_vtable.flush and close. */
+/* rota_transport_vtable.flush, begin_to_close and close. */
 bool rota_messages_flush(rota_transport *transport);
+void rota_messages_begin_to_close(rota_transport *transport);
 bool rota_messages_close(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);
 /* messages.c. */
 void rota_messages_free(rota_messages *m);

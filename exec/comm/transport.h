@@ -40,19 +40,25 @@ typedef struct rota_transport_vtable {
      * transport ends with that cause; `gave_up`: by a deadline. What it ends with `progress` says once more then. */
     void (*carried)(rota_transport *transport, const char *cause, bool gave_up);
     /* What a rank says of a collective that it has come to, and this one has not; NULL: nothing came, this rank waits
-     * for what others say itself, or the transport has ended, maybe by this. Valid until this rank posts, or calls
-     * another function. For who waits elsewhere: nothing else tells it of that. */
-    const rota_announcement *(*ahead)(rota_transport *transport, uint32_t rank);
+     * for what others say itself, or the transport has ended. Valid until this rank posts, or calls another function.
+     * For who waits elsewhere: nothing else tells it of that. NODE_FAILED, and the sentence: what came has ended it
+     * now, of which `flush` tells the others. */
+    rota_status (*ahead)(rota_transport *transport, uint32_t rank,
+                         const rota_announcement **out_announcement);
     /* Ends it for all ranks, with this sentence: what is under way, and all that comes. Again: nothing. */
     void (*abort)(rota_transport *transport, const char *cause);
-    /* Of one that has ended, and has nothing under way: goes on with sending its farewell, by which other ranks are
-     * told. True: some of it has still to go, which it does while somebody calls this; for the timeout at the most. */
+    /* Of one that has ended, or is to be closed: goes on with sending its farewell, by which other ranks are told, also
+     * while what was under way is with a device still. True: some of it has still to go, which it does while somebody
+     * calls this; for the timeout at the most. */
     bool (*flush)(rota_transport *transport);
     /* Begins a split, as a collective of its own, which `progress` ends: ranks of one colour become a group, in the
      * order of their keys, and of equal ones of their ranks. */
     void (*split)(rota_transport *transport, uint32_t color, uint32_t key);
     /* After a split that ended well: the group's, with a timeout and a name of its own; closed like any other. */
     rota_status (*take_split)(rota_transport *transport, const char *name, rota_transport **out_transport);
+    /* Of one that has nothing under way, and gets nothing any more: tells others that this rank closes it, before
+     * `close`, for who has something to end of its own before that. Of one that has ended, or again: nothing. */
+    void (*begin_to_close)(rota_transport *transport);
     /* Gets on with closing it; what is under way has been aborted or is over. True: it is closed and gone. Others are
      * told, and what they want of this rank from then on fails with that. Waits for nobody, but for the last one of a
      * process's, which waits for the other ranks to come to their last one where the library must (MPI_Finalize): it

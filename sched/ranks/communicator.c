@@ -104,7 +104,7 @@ void rota_communicator_flush(rota_communicator *c) {
     rota_rank_thread_add(c->thread, &c->under_way.flush);
 }
 
-/* Closing sends it, too. */
+/* What is to be closed does so itself. */
 static void stop_flushing(rota_communicator *c) {
     if (c->under_way.is_flushing) rota_rank_thread_remove(c->thread, &c->under_way.flush);
     c->under_way.is_flushing = false;
@@ -235,6 +235,7 @@ static bool look_at_work(rota_rank_work *work, bool *out_moved) {
     bool is_over;
     rota_status status;
     *out_moved = false;
+    if (own->close) (void)own->transport->vtable->flush(own->transport);
     if (c->on_device.opening) return rota_rank_device_open(c, out_moved) || own->close;
     if (c->on_device.carries) {
         if (!rota_rank_device_carry(c, out_moved, &status)) return true;
@@ -277,6 +278,9 @@ static void close_on_thread(rota_rank_call *call) {
         for (bool moved; (own->run || own->split) && !c->on_device.carries;)
             (void)look_at_work(&own->work, &moved);
     }
+    /* Other ranks are told at once, whatever the device's library takes to end. */
+    if (!c->on_device.carries && !c->on_device.opening)
+        own->transport->vtable->begin_to_close(own->transport);
     stop_flushing(c);
     own->close = &asked->asked;
     own->close_deadline_ns = asked->deadline_ns;

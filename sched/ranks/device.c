@@ -309,9 +309,11 @@ rota_status rota_rank_devices_open(rota_communicator *const *communicators, uint
 
 /* ---- A collective ---- */
 
-/* The transport has ended, and says at the run's end by what. */
+/* The transport has ended, and says at the run's end by what. Its farewell goes meanwhile: the library and the device
+ * take as long as they like, and other ranks' wait for nothing of that. */
 static void fail(rota_communicator *c) {
     c->on_device.has_failed = true;
+    if (!c->under_way.close) rota_communicator_flush(c); /* else who closes it does */
     rota_nccl_abort(c->on_device.nccl);
 }
 

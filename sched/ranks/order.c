@@ -321,7 +321,13 @@ static void look_ahead(rota_communicator *c) {
     rota_transport *transport = c->under_way.transport;
     char cause[960];
     for (uint32_t r = 0; r < c->size; r++) {
-        const rota_announcement *a = transport->vtable->ahead(transport, r);
+        const rota_announcement *a;
+        if (transport->vtable->ahead(transport, r, &a) != ROTA_OK) {
+            /* By what lay there: who waits elsewhere goes on, and this one's ranks are told. */
+            rota_communicator_flush(c);
+            rota_order_ended(c, 0, NULL);
+            return;
+        }
         if (!a) continue;
         (void)pthread_mutex_lock(&c->ordered.order->mutex);
         const uint64_t crossed = c->ordered.is_member ? crossed_by(c, r, a, cause, sizeof cause) : 0;

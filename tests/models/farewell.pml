@@ -3,7 +3,9 @@
  * Two ranks carry out K collectives of two rounds, a message each way in each (ONE_WAY: in the second from rank 0
  * alone); a send ends only when it is taken, and can't be taken back; a receive can. Rank 0 may end it with a failure
  * anywhere (ABORTS), or after so many collectives (LEAVES) closes; then each closes, drains, and ends its engine. A
- * farewell may come before what was sent before it, and is looked for at any time or none.
+ * farewell goes at once or, where a connection takes no bytes then, when its rank asks for it again; it may come before
+ * what was sent before it, and is looked for at any time or none. What rank 0 ends may be with a device (CARRIED),
+ * which comes to rest later than anything else: when rank 1 has heard of it, or has ended by itself.
  *
  * Asked: a rank whose peer has done its part of a collective ends that well; nobody waits for good, with no deadline
  * anywhere; when the engine ends no send and no receive is under way, and each message that was sent was taken.
@@ -15,6 +17,7 @@
  * run safe left_by_one: -DLEAVES
  * run safe ended_by_one_that_sends: -DABORTS -DONE_WAY
  * run safe left_by_one_that_sends: -DLEAVES -DONE_WAY
+ * run safe ended_while_carried: -DABORTS -DCARRIED
  * full safe ended_by_one_of_three: -DABORTS -DK=3
  * plant 1 safe: -DLEAVES | a farewell ends what is under way, whatever was sent before
  * plant 2 safe: -DABORTS | who waits to be taken does not look whether its peer takes anything more
@@ -22,6 +25,7 @@
  * plant 4 safe: -DABORTS | nothing is drained
  * plant 5 safe: -DABORTS | what a drain waits for in vain is not taken back
  * plant 6 safe: -DABORTS | a farewell that has not gone is taken back by who closes
+ * plant 7 safe: -DABORTS -DCARRIED | a farewell is asked for when a device has come to rest
  */
 #ifndef PLANT
 #define PLANT 0
@@ -32,7 +36,7 @@
 
 /* By sender. `sent` and `wanted`: posted; `moved`: those that met; `sent_seen`, `taken`: whose ends were seen. */
 byte sent[2], wanted[2], moved[2], sent_seen[2], taken[2];
-bool has_said[2], has_failed[2], has_heard[2];
+bool has_said[2], has_gone[2], has_failed[2], has_heard[2]; /* said by a rank; gone to the other one */
 byte said_sent[2], said_taken[2], said_in[2]; /* a farewell */
 byte through[2];                              /* ghost: collectives that a rank has done its part of */
 bool has_named[2], is_done[2];
@@ -48,9 +52,18 @@ inline say(failure, in) {
             said_taken[self] = taken[peer];
             said_in[self] = in;
             has_failed[self] = failure;
-            has_said[self] = true
+            has_said[self] = true;
+            if
+            :: has_gone[self] = true
+            :: skip
+            fi
         fi
     }
+}
+
+/* rota_messages_flush */
+inline flush() {
+    has_gone[self] = true
 }
 
 /* waits_in_vain, and that it was in this very collective */
@@ -82,7 +95,7 @@ proctype rank(byte self) {
     :: k > K -> break
     :: else ->
         if
-        :: has_said[peer] -> has_heard[self] = true
+        :: has_gone[peer] -> has_heard[self] = true
         :: skip
         fi;
         if
@@ -113,7 +126,7 @@ proctype rank(byte self) {
             :: atomic { taken[peer] < wanted[peer] && taken[peer] < moved[peer] -> taken[peer]++ }
             :: atomic { sent_seen[self] < sent[self] && sent_seen[self] < moved[self] -> sent_seen[self]++ }
             :: taken[peer] == wanted[peer] && sent_seen[self] == sent[self] -> break
-            :: has_said[peer] && !has_heard[self] -> has_heard[self] = true
+            :: has_gone[peer] && !has_heard[self] -> has_heard[self] = true
             :: VAIN ->
                 assert(through[peer] < k);
                 say(true, k);
@@ -134,11 +147,22 @@ proctype rank(byte self) {
         k++
     od;
 closes:
+#ifdef CARRIED
+    if
+    :: self == 0 && has_failed[self] ->
+#if PLANT != 7
+        flush();
+#endif
+        has_heard[peer] || has_said[peer] /* the device's rest */
+    :: else
+    fi;
+#endif
     say(false, 0);
+    flush();
 #if PLANT == 6
     atomic {
         if
-        :: !has_heard[peer] -> has_said[self] = false
+        :: !has_heard[peer] -> has_gone[self] = false
         :: skip
         fi
     }

@@ -143,8 +143,12 @@ static void what_lies_ahead(void **state) {
     said.order_count = 1u << 31;
     assert_true(wire_rank_open(&wire, timeout_ns));
     assert_true(wire_rank_send(&wire, ROTA_MESSAGES_AGREE, &said, bytes));
-    assert_null(wire.transport->vtable->ahead(wire.transport, 1));
-    assert_null(wire.transport->vtable->ahead(wire.transport, 1));
+    const rota_announcement *found;
+    assert_status(wire.transport->vtable->ahead(wire.transport, 1, &found), ROTA_NODE_FAILED);
+    if (!strstr(rota_last_error(), "makes no sense")) fail_msg("%s", rota_last_error());
+    assert_null(found);
+    assert_ok(wire.transport->vtable->ahead(wire.transport, 1, &found)); /* it has ended, and says so once */
+    assert_null(found);
     assert_int_equal(wire_rank_carry_out(&wire, &barrier, 1000), ROTA_NODE_FAILED);
     if (!strstr(rota_last_error(), "makes no sense")) fail_msg("%s", rota_last_error());
     wire_rank_close(&wire);
