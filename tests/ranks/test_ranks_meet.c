@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "exec/comm/messages.h"
 #include "exec/comm/tcp_engine.h"
+#include "tests/kit/free_port.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 #include "tests/ranks/rank_graph.h"
@@ -19,6 +20,32 @@ static void close_runtimes(uint32_t size, rota_runtime **runtimes) {
     for (uint32_t i = 0; i < size; i++) assert_ok(rota_runtime_close(runtimes[i], 20000000000u));
 }
 
+/* host:port, a port that nobody has. */
+static void free_address(char *out, size_t capacity) {
+    const uint16_t port = test_free_port();
+    assert_true(port != 0);
+    (void)snprintf(out, capacity, "127.0.0.1:%u", port);
+}
+
+enum { LAUNCHER_PORTS = 16 };
+
+/* A port behind which are LAUNCHER_PORTS that nobody has but the sockets, which listen for nobody. */
+static uint16_t take_ports(int *out_sockets) {
+    for (uint32_t turn = 0; turn < 1000; turn++) {
+        const uint16_t first = test_free_port();
+        uint32_t count = 0;
+        uint16_t port;
+        if (first == 0 || first > UINT16_MAX - LAUNCHER_PORTS) continue;
+        while (count < LAUNCHER_PORTS &&
+               (out_sockets[count] = test_take_port((uint16_t)(first + 1 + count), &port)) >= 0)
+            count++;
+        if (count == LAUNCHER_PORTS) return first;
+        while (count > 0) (void)close(out_sockets[--count]);
+    }
+    fail_msg("no %d free ports in a row", LAUNCHER_PORTS);
+    return 0;
+}
+
 /* Several ranks of a launcher that MPI was not told of are not taken for one that is alone, nor for MPI's; they meet by
  * what it says, and are told what it did not. */
 static void other_launchers_are_noticed(void **state) {
@@ -28,6 +55,13 @@ static void other_launchers_are_noticed(void **state) {
     const rota_communicator_options alone = ROTA_COMMUNICATOR_OPTIONS(.transport = "alone");
     const rota_communicator_options mpi = ROTA_COMMUNICATOR_OPTIONS(.transport = "mpi");
     const rota_communicator_options soon = ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = 200000000u);
+    int sockets[LAUNCHER_PORTS];
+    char port[8], missed[128];
+    const uint16_t master = take_ports(sockets);
+    (void)snprintf(port, sizeof port, "%u", master);
+    (void)snprintf(missed, sizeof missed,
+                   "communicator 'world': rank 2 did not find rank 0 at 127.0.0.1:%u to %u", master + 1u,
+                   master + 0u + LAUNCHER_PORTS);
     open_runtimes(1, &runtime);
     (void)setenv("TORCHELASTIC_RUN_ID", "none", 1);
     (void)setenv("WORLD_SIZE", "4", 1);
@@ -38,14 +72,14 @@ static void other_launchers_are_noticed(void **state) {
     expect_said("4 ranks that torchrun started without it");
     (void)setenv("RANK", "2", 1);
     (void)setenv("MASTER_ADDR", "127.0.0.1", 1);
-    (void)setenv("MASTER_PORT", "48621", 1); /* nobody listens behind it */
+    (void)setenv("MASTER_PORT", port, 1); /* nobody listens behind it */
     assert_status(rota_communicator_open(runtime, &soon, &communicator), ROTA_TIMEOUT);
-    expect_said("communicator 'world': rank 2 did not find rank 0 at 127.0.0.1:48622 to 48637");
+    expect_said(missed);
     /* Within srun each of its tasks may be several of torchrun's processes: MPI's variables are the task's. */
     (void)setenv("PMI_SIZE", "2", 1);
     (void)setenv("SLURM_PROCID", "1", 1);
     assert_status(rota_communicator_open(runtime, &soon, &communicator), ROTA_TIMEOUT);
-    expect_said("communicator 'world': rank 2 did not find rank 0 at 127.0.0.1:48622 to 48637");
+    expect_said(missed);
     (void)unsetenv("PMI_SIZE");
     (void)unsetenv("SLURM_PROCID");
     for (const char *const *name = (const char *const[]){"TORCHELASTIC_RUN_ID", "RANK", "MASTER_ADDR", NULL};
@@ -62,6 +96,7 @@ static void other_launchers_are_noticed(void **state) {
     assert_ok(rota_communicator_close(communicator, 0));
     (void)unsetenv("WORLD_SIZE");
     (void)unsetenv("MASTER_PORT");
+    for (uint32_t i = 0; i < LAUNCHER_PORTS; i++) (void)close(sockets[i]);
     close_runtimes(1, &runtime);
 }
 
@@ -107,13 +142,18 @@ static void ranks_that_meet(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
+typedef struct late_rank {
+    char address[32];
+    rota_engine *engine;
+} late_rank;
+
 /* Comes late, and then says nothing. */
 static void *come_late(void *argument) {
-    rota_engine **engine = argument;
+    late_rank *own = argument;
     rota_meeting meeting;
-    rank_ok(rota_meeting_at("127.0.0.1:48653", 1, 2, &meeting));
+    rank_ok(rota_meeting_at(own->address, 1, 2, &meeting));
     test_nap_ms(1500);
-    rank_ok(rota_tcp_open(&meeting, "late", 10000000000u, engine));
+    rank_ok(rota_tcp_open(&meeting, "late", 10000000000u, &own->engine));
     return NULL;
 }
 
@@ -122,21 +162,22 @@ static void one_deadline(void **state) {
     (void)state;
     rota_runtime *runtime;
     rota_communicator *communicator;
-    rota_engine *engine = NULL;
+    late_rank late = {.engine = NULL};
     pthread_t thread;
     open_runtimes(1, &runtime);
+    free_address(late.address, sizeof late.address);
     const rota_communicator_options options =
-        ROTA_COMMUNICATOR_OPTIONS(.name = "late", .address = "127.0.0.1:48653", .size = 2,
+        ROTA_COMMUNICATOR_OPTIONS(.name = "late", .address = late.address, .size = 2,
                                   .timeout_ns = 3000000000u);
     const uint64_t begin_ns = rota_clock_ns();
-    assert_int_equal(pthread_create(&thread, NULL, come_late, &engine), 0);
+    assert_int_equal(pthread_create(&thread, NULL, come_late, &late), 0);
     assert_status(rota_communicator_open(runtime, &options, &communicator), ROTA_NODE_FAILED);
     expect_said("communicator 'late': rank 0 waited");
     expect_said("for rank 1, which did not come to it");
     const uint64_t took_ns = rota_clock_ns() - begin_ns;
     if (took_ns > 4200000000u) fail_msg("it took %.1f s", (double)took_ns * 1e-9);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    engine->vtable->close(engine);
+    late.engine->vtable->close(late.engine);
     close_runtimes(1, &runtime);
 }
 
@@ -179,9 +220,8 @@ static rota_transport *open_other(const char *address, const char *name) {
     return transport;
 }
 
-static void *look_late(void *argument) {
-    rota_transport *transport = open_other("127.0.0.1:48655", "torn");
-    (void)argument;
+static void *look_late(void *address) {
+    rota_transport *transport = open_other(address, "torn");
     look_late_at(transport, "rank 0 ended it: enough");
     close_well(transport);
     return NULL;
@@ -196,11 +236,13 @@ static void ended_and_at_rest(void **state) {
     rota_ticket ticket;
     pthread_t thread;
     rank_graph g;
+    char address[32];
     open_runtimes(1, &runtime);
+    free_address(address, sizeof address);
     assert_int_equal(pthread_barrier_init(&both, NULL, 2), 0);
-    assert_int_equal(pthread_create(&thread, NULL, look_late, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, look_late, address), 0);
     const rota_communicator_options options =
-        ROTA_COMMUNICATOR_OPTIONS(.name = "torn", .address = "127.0.0.1:48655", .size = 2);
+        ROTA_COMMUNICATOR_OPTIONS(.name = "torn", .address = address, .size = 2);
     assert_ok(rota_communicator_open(runtime, &options, &communicator));
     begin(&g, runtime, communicator, false);
     float *values = calloc(TORN_COUNT, sizeof *values);
@@ -222,9 +264,8 @@ static void ended_and_at_rest(void **state) {
     close_runtimes(1, &runtime);
 }
 
-static void *split_and_look_late(void *argument) {
-    rota_transport *whole = open_other("127.0.0.1:48656", "whole"), *half;
-    (void)argument;
+static void *split_and_look_late(void *address) {
+    rota_transport *whole = open_other(address, "whole"), *half;
     whole->vtable->split(whole, 0, 0);
     for (bool is_over = false, moved; !is_over; test_nap_us(20))
         rank_ok(whole->vtable->progress(whole, &is_over, &moved));
@@ -243,11 +284,13 @@ static void closed_and_at_rest(void **state) {
     rota_ticket ticket;
     pthread_t thread;
     rank_graph g;
+    char address[32];
     open_runtimes(1, &runtime);
+    free_address(address, sizeof address);
     assert_int_equal(pthread_barrier_init(&both, NULL, 2), 0);
-    assert_int_equal(pthread_create(&thread, NULL, split_and_look_late, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, split_and_look_late, address), 0);
     const rota_communicator_options options =
-        ROTA_COMMUNICATOR_OPTIONS(.name = "whole", .address = "127.0.0.1:48656", .size = 2);
+        ROTA_COMMUNICATOR_OPTIONS(.name = "whole", .address = address, .size = 2);
     assert_ok(rota_communicator_open(runtime, &options, &whole));
     assert_ok(rota_communicator_open_split(whole, 0, 0, "half", &half));
     begin(&g, runtime, half, false);
@@ -302,7 +345,9 @@ static void meetings_that_will_not_do(void **state) {
         expect_said(rows[i].text);
         assert_null(communicator);
     }
-    const rota_communicator_options one = ROTA_COMMUNICATOR_OPTIONS(.address = "localhost:4000", .size = 1);
+    char address[32];
+    free_address(address, sizeof address);
+    const rota_communicator_options one = ROTA_COMMUNICATOR_OPTIONS(.address = address, .size = 1);
     assert_ok(rota_communicator_open(runtime, &one, &communicator));
     assert_string_equal(rota_communicator_transport(communicator), "tcp");
     assert_ok(rota_communicator_close(communicator, 0));

@@ -15,6 +15,7 @@
 #include "exec/comm/rendezvous.h"
 #include "exec/comm/tcp_engine.h"
 #include "tests/exec/comm/transport_contract.h"
+#include "tests/kit/free_port.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 #include "tests/ranks/rank_cases.h"
@@ -43,17 +44,6 @@ static void *come(void *argument) {
     else
         engine->vtable->close(engine);
     return NULL;
-}
-
-/* A port that nobody has, as long as nobody takes it. */
-static uint16_t free_port(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    const int own = socket(AF_INET, SOCK_STREAM, 0);
-    assert_true(own >= 0 && bind(own, (struct sockaddr *)&address, sizeof address) == 0 &&
-                getsockname(own, (struct sockaddr *)&address, &size) == 0);
-    (void)close(own);
-    return ntohs(address.sin_port);
 }
 
 static void prepare(came *ranks, uint32_t size, const char *address) {
@@ -116,7 +106,7 @@ static void by_port(void **state) {
     (void)state;
     char address[64];
     for (uint32_t size = 1; size <= RANKS_MOST; size++) {
-        address_of(free_port(), address);
+        address_of(test_free_port(), address);
         run_contract(size, address);
     }
 }
@@ -131,7 +121,8 @@ static void by_file(void **state) {
     for (uint32_t is_stale = 0; is_stale < 2; is_stale++) {
         FILE *old = is_stale ? fopen(path, "w") : NULL;
         if (old) {
-            (void)fprintf(old, "rota 0000000000000001\n4 %u 7f000001000000000000000000000000\n", free_port());
+            (void)fprintf(old, "rota 0000000000000001\n4 %u 7f000001000000000000000000000000\n",
+                          test_free_port());
             (void)fclose(old);
         }
         run_contract(3, address);
@@ -220,7 +211,7 @@ static void ended_behind_a_message(void **state) {
     (void)state;
     char address[64];
     came ranks[2];
-    address_of(free_port(), address);
+    address_of(test_free_port(), address);
     prepare(ranks, 2, address);
     for (uint32_t r = 0; r < 2; r++) ranks[r].then = end_behind_a_message;
     assert_int_equal(pthread_barrier_init(&both, NULL, 2), 0);
@@ -256,7 +247,7 @@ static void sent_before_it_went(void **state) {
     char address[64];
     came ranks[2];
     int status = 0;
-    address_of(free_port(), address);
+    address_of(test_free_port(), address);
     prepare(ranks, 2, address);
     for (uint32_t r = 0; r < 2; r++) ranks[r].then = send_and_leave;
     const pid_t child = fork();
@@ -292,7 +283,7 @@ static void gone_rank(void **state) {
     (void)state;
     char address[64];
     came ranks[3];
-    address_of(free_port(), address);
+    address_of(test_free_port(), address);
     prepare(ranks, 3, address);
     for (uint32_t r = 0; r < 3; r++) ranks[r].then = leave_or_wait;
     run(ranks, 3);
@@ -305,7 +296,7 @@ static void missing_rank(void **state) {
     (void)state;
     char address[64];
     came ranks[4];
-    address_of(free_port(), address);
+    address_of(test_free_port(), address);
     prepare(ranks, 4, address);
     for (uint32_t r = 0; r < 4; r++) ranks[r].timeout_ns = 500000000u;
     for (uint32_t r = 1; r < 4; r++) ranks[r].timeout_ns = 5000000000u; /* rank 0 tells them before */
@@ -318,7 +309,7 @@ static void no_rank_0(void **state) {
     (void)state;
     char address[64];
     came ranks[2];
-    address_of(free_port(), address);
+    address_of(test_free_port(), address);
     prepare(ranks, 2, address);
     ranks[1].timeout_ns = 300000000u;
     run(&ranks[1], 1);
@@ -345,7 +336,7 @@ static void who_connects_is_told(void **state) {
     char address[64];
     came all[3], ranks[2];
     pthread_t stopper;
-    address_of(free_port(), address);
+    address_of(test_free_port(), address);
     prepare(all, 3, address);
     all[0].timeout_ns = 4000000000u;
     all[2].timeout_ns = 20000000000u;
@@ -373,7 +364,7 @@ static void other_words(void **state) {
     (void)state;
     char address[64];
     came ranks[3];
-    address_of(free_port(), address);
+    address_of(test_free_port(), address);
     prepare(ranks, 3, address);
     for (uint32_t r = 0; r < 3; r++) ranks[r].timeout_ns = 3000000000u;
     ranks[2].meeting.size = 4;
@@ -414,7 +405,7 @@ static void *be_stranger(void *argument) {
 static void strangers(void **state) {
     (void)state;
     char address[64];
-    uint16_t port = free_port();
+    uint16_t port = test_free_port();
     pthread_t stranger;
     came ranks[3];
     address_of(port, address);
@@ -432,7 +423,7 @@ static void two_jobs(void **state) {
     (void)state;
     char address[64];
     came ranks[4];
-    const uint16_t port = free_port();
+    const uint16_t port = test_free_port();
     address_of(port, address);
     for (uint32_t i = 0; i < 4; i++) {
         prepare(&ranks[i], 1, address);
@@ -451,7 +442,7 @@ static void two_names(void **state) {
     (void)state;
     char address[64];
     came ranks[4];
-    address_of(free_port(), address);
+    address_of(test_free_port(), address);
     for (uint32_t i = 0; i < 4; i++) {
         prepare(&ranks[i], 1, address);
         ranks[i].meeting.size = 2;
@@ -474,7 +465,7 @@ static void many_ranks(void **state) {
     files.rlim_cur = files.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
     came *ranks = calloc(MANY_RANKS, sizeof *ranks);
-    address_of(free_port(), address);
+    address_of(test_free_port(), address);
     prepare(ranks, MANY_RANKS, address);
     for (uint32_t r = 0; r < MANY_RANKS; r++) ranks[r].then = see_all;
     run(ranks, MANY_RANKS);
