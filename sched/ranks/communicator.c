@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/given.h"
 #include "sched/embed.h"
+#include "sched/ranks/flush.h"
 #include "sched/ranks/parts.h"
 
 static const uint64_t answer_late_ns =
@@ -87,57 +88,6 @@ static void look_at_posted(rota_rank_call *call) {
     const bool was_listed = c->under_way.run || c->under_way.split;
     if (begin_next(c) && !was_listed) rota_rank_thread_add(c->thread, &c->under_way.work);
     rota_communicator_release(c);
-}
-
-/* ---- Its farewell goes ---- */
-
-static bool look_at_flush(rota_rank_work *work, bool *out_moved) {
-    rota_under_way *own = &ROTA_STACK_OBJECT(work, rota_communicator, under_way.flush)->under_way;
-    *out_moved = false;
-    own->is_flushing = own->transport->vtable->flush(own->transport);
-    return own->is_flushing;
-}
-
-void rota_communicator_flush(rota_communicator *c) {
-    if (c->under_way.is_flushing) return;
-    c->under_way.is_flushing = true;
-    rota_rank_thread_add(c->thread, &c->under_way.flush);
-}
-
-/* What is to be closed does so itself. */
-static void stop_flushing(rota_communicator *c) {
-    if (c->under_way.is_flushing) rota_rank_thread_remove(c->thread, &c->under_way.flush);
-    c->under_way.is_flushing = false;
-}
-
-/* ---- What nobody wants ---- */
-
-/* A transport that nobody wants: closed beside what else the thread has. */
-typedef struct unwanted {
-    rota_rank_work work;
-    rota_transport *transport;
-    uint64_t deadline_ns;
-} unwanted;
-
-static bool look_at_unwanted(rota_rank_work *work, bool *out_moved) {
-    unwanted *own = (unwanted *)(void *)work;
-    uint64_t abandoned;
-    *out_moved = false;
-    if (!own->transport->vtable->close(own->transport, own->deadline_ns, &abandoned)) return true;
-    free(own);
-    return false;
-}
-
-void rota_communicator_drop(rota_rank_thread *thread, rota_transport *transport) {
-    const uint64_t deadline_ns = rota_deadline_after(transport->timeout_ns);
-    unwanted *own = malloc(sizeof *own);
-    uint64_t abandoned;
-    if (!own) {
-        rota_transport_close(transport, deadline_ns, &abandoned);
-        return;
-    }
-    *own = (unwanted){{.look = look_at_unwanted}, transport, deadline_ns};
-    rota_rank_thread_add(thread, &own->work);
 }
 
 /* ---- Split on the thread ---- */
@@ -281,7 +231,7 @@ static void close_on_thread(rota_rank_call *call) {
     /* Other ranks are told at once, whatever the device's library takes to end. */
     if (!c->on_device.carries && !c->on_device.opening)
         own->transport->vtable->begin_to_close(own->transport);
-    stop_flushing(c);
+    rota_communicator_stop_flushing(c);
     own->close = &asked->asked;
     own->close_deadline_ns = asked->deadline_ns;
     (void)begin_next(c);                            /* what was posted meanwhile is refused */
@@ -325,7 +275,6 @@ rota_status rota_communicator_make(rota_runtime *runtime, rota_device *device, r
     c->thread = thread;
     c->posted.look.fn = look_at_posted;
     c->under_way.work.look = look_at_work;
-    c->under_way.flush.look = look_at_flush;
     *out_communicator = c;
     return ROTA_OK;
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "sched/ranks/flush.h"
 #include "sched/ranks/parts.h"
 
 enum {

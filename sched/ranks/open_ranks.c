@@ -12,6 +12,7 @@
 #include "exec/comm/mpi_engine.h"
 #include "exec/comm/tcp_engine.h"
 #include "exec/comm/threads.h"
+#include "sched/ranks/flush.h"
 #include "sched/ranks/parts.h"
 
 static const uint64_t default_timeout_ns = 20000000000u;

@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "exec/comm/agreement.h"
+#include "sched/ranks/flush.h"
 #include "sched/ranks/parts.h"
 
 enum { PAUSE_NS = 10000000, LONG_PAUSE_NS = 500000000, QUEUE_LEAST = 64 };

@@ -87,11 +87,6 @@ rota_status rota_communicator_make(rota_runtime *runtime, rota_device *device, r
 /* Of one that has no transport. */
 void rota_communicator_unmake(rota_communicator *communicator);
 void rota_communicator_carry_by(rota_communicator *communicator, rota_transport *transport);
-/* On the thread, after it has ended: other ranks are told, also where they take it late and nothing else is done, or a
- * device takes its time. */
-void rota_communicator_flush(rota_communicator *communicator);
-/* On the thread: closes a transport that nobody wants, beside what else it has. */
-void rota_communicator_drop(rota_rank_thread *thread, rota_transport *transport);
 /* Compares what graphs have on it from `first` on, whose graph is there until it is over; all ranks do. In three steps,
  * so that of several communicators none waits for another one's: begun, which waits for nothing where there is room for
  * one more read; posted, when what was submitted on it is over; and waited for, until the other ranks have come. Errors
