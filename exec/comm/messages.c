@@ -267,8 +267,12 @@ static rota_status look_at_carried(rota_messages *m, bool *out_over) {
 
 static void carried(rota_transport *transport, const char *cause, bool gave_up) {
     rota_messages *m = messages_of(transport);
+    /* What another one said goes before: this rank's may be how it looks from here, as of one that was stopped. */
+    const rota_messages_farewell *heard = cause && !m->end.is_over ? rota_messages_listen(m) : NULL;
     /* In the stage that it failed in, which the others are told. */
-    if (cause && gave_up)
+    if (heard)
+        rota_messages_end_as(m, heard);
+    else if (cause && gave_up)
         rota_messages_give_up(m, cause);
     else if (cause)
         rota_messages_end_with(m, cause);

@@ -22,6 +22,9 @@ enum { ASKED, ANSWERED, LEFT };
 enum { YIELDS_NS = 50000, NAP_NS = 20000, LONG_NAP_NS = 200000, LONG_AFTER_NS = 5000000 };
 static const uint64_t sleep_ns = 10000000000u; /* a sleeper looks again after this long */
 #define TIMER_SLACK_NS 1000ul
+/* Who sees so late that a deadline has passed was stopped, and so was the thread, which then has so long for what came
+ * meanwhile: it answers with what other ranks say of it. */
+enum { STOOD_NS = 100000000, AGAIN_NS = 1000000000 };
 
 /* ---- The thread ---- */
 
@@ -183,9 +186,15 @@ rota_status rota_rank_wait(rota_rank_thread *thread, rota_rank_asked *asked, uin
 
 rota_status rota_rank_await(rota_rank_asked *asked, uint64_t deadline_ns, const char *what,
                             bool *out_is_answered) {
+    bool has_stood = false;
     *out_is_answered = true;
     while (ra_load_acquire(&asked->is_over) == ASKED) { /* pairs with rota_rank_answer */
         if (rota_futex_wait(&asked->is_over, ASKED, deadline_ns)) continue;
+        if (!has_stood && rota_clock_ns() > rota_rank_later(deadline_ns, STOOD_NS)) {
+            has_stood = true;
+            deadline_ns = rota_deadline_after(AGAIN_NS);
+            continue;
+        }
         uint32_t seen = ASKED;
         if (!ra_cas_acq_rel(&asked->is_over, &seen, LEFT)) break; /* the answer came now */
         rota_rank_forget(asked);

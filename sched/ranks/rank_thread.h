@@ -63,8 +63,9 @@ static inline uint64_t rota_rank_later(uint64_t time_ns, uint64_t more_ns) {
 
 /* An asked call of so many bytes, zeroed. NULL: no memory. */
 rota_rank_asked *rota_rank_ask(size_t size_bytes, void (*fn)(rota_rank_call *call));
-/* Gives it to the thread and waits until rota_rank_answer, or the deadline: TIMEOUT, *out_is_answered false, and it is
- * the thread's alone. Else it is the caller's to let go of with rota_rank_forget, and what the thread wrote is seen. */
+/* Gives it to the thread and waits until rota_rank_answer, or the deadline, or, where this process was stopped until
+ * then, a second more: TIMEOUT, *out_is_answered false, and it is the thread's alone. Else it is the caller's to let go
+ * of with rota_rank_forget, and what the thread wrote is seen. */
 rota_status rota_rank_wait(rota_rank_thread *thread, rota_rank_asked *asked, uint64_t deadline_ns,
                            const char *what, bool *out_is_answered);
 /* The waiting alone, of one that the thread was given. */

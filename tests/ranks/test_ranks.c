@@ -402,6 +402,37 @@ static void a_look_adds_another(void **state) {
     rota_rank_thread_release(thread);
 }
 
+/* Who was stopped while it waited sees a deadline that has long passed, and the thread, which was stopped, too, answers
+ * a moment later: that is what it is told. One that is only past its deadline is not waited for. */
+static _Atomic uint32_t may_answer;
+
+static void answer_late(rota_rank_call *call) {
+    while (!ra_load_acquire(&may_answer)) test_nap_ms(1);
+    test_nap_ms(100);
+    (void)rota_rank_answer((rota_rank_asked *)(void *)call, rota_fail(ROTA_NODE_FAILED, "so the ranks say"));
+}
+
+static void stopped_past_a_deadline(void **state) {
+    (void)state;
+    rota_rank_thread *thread;
+    bool is_answered;
+    assert_ok(rota_rank_thread_start(&thread));
+    for (uint32_t was_stopped = 0; was_stopped < 2; was_stopped++) {
+        rota_rank_asked *asked = rota_rank_ask(sizeof *asked, answer_late);
+        assert_non_null(asked);
+        ra_store_release(&may_answer, was_stopped);
+        const uint64_t now = rota_clock_ns(), deadline_ns = was_stopped ? now - 500000000u : now;
+        const rota_status status = rota_rank_wait(thread, asked, deadline_ns, "a split", &is_answered);
+        ra_store_release(&may_answer, 1);
+        assert_int_equal(status, was_stopped ? ROTA_NODE_FAILED : ROTA_TIMEOUT);
+        assert_int_equal(is_answered, was_stopped);
+        expect_said(was_stopped ? "so the ranks say" : "a split: it was not done by the deadline");
+        if (is_answered) rota_rank_forget(asked);
+    }
+    rota_rank_thread_leave(thread);
+    rota_rank_thread_release(thread);
+}
+
 /* On a device that is no CPU: what goes in comes from it and goes back, and two of those overlap as they may. */
 static void on_vulkan(void **state) {
     (void)state;
@@ -715,6 +746,7 @@ int main(void) {
         cmocka_unit_test(unnamed_ones_are_told_apart),
         cmocka_unit_test(what_may_differ),
         cmocka_unit_test(a_look_adds_another),
+        cmocka_unit_test(stopped_past_a_deadline),
         cmocka_unit_test(on_vulkan),
         cmocka_unit_test(closed_in_use),
 #if defined(__SSE__)
