@@ -1,5 +1,6 @@
-/* A rank under mpirun, or tcprun.sh: the cases of rank_cases.c over MPI, or TCP. mpi_ranks [CASE]: that one alone; 77:
- * MPI is not there. Cases that end their communicator get one of their own, by a split. */
+/* A rank under mpirun, or tcprun.sh: the cases of rank_cases.c over MPI, or TCP. mpi_ranks [CASE]: that one alone;
+ * mpi_ranks CASE deterministic: on communicators of that option, for which messages need nothing. 77: MPI is not there.
+ * Cases that end their communicator get one of their own, by a split. */
 #include <string.h>
 
 #include "tests/ranks/rank_cases.h"
@@ -9,7 +10,9 @@ int main(int argc, char **argv) {
     rota_communicator *world;
     const rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = "");
     rank_ok(rota_runtime_open(&options, &runtime));
-    const rota_communicator_options mpi = ROTA_COMMUNICATOR_OPTIONS(.transport = rank_transport());
+    const bool deterministic = argc > 2 && strcmp(argv[2], "deterministic") == 0;
+    const rota_communicator_options mpi =
+        ROTA_COMMUNICATOR_OPTIONS(.transport = rank_transport(), .deterministic = deterministic);
     const rota_status status = rota_communicator_open(runtime, &mpi, &world);
     if (status == ROTA_UNSUPPORTED) {
         (void)printf("skipped: %s\n", rota_last_error());

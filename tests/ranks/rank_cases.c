@@ -563,6 +563,7 @@ const rank_case rank_cases[] = {
     {"other_kinds", 0, 1, 0, other_kinds},
     {"send_round", 0, 2, 0, send_round},
     {"dtypes", 0, 1, 0, dtypes},
+    {"order_of_sums", 0, 1, 0, rank_order_of_sums},
     {"declared", 0, 1, 0, rank_declared},
     {"undeclared", 0, 1, 0, rank_undeclared},
     {"gradients", 8, 1, 0, gradients},

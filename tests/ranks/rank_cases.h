@@ -40,6 +40,9 @@ typedef struct rank_case {
 void rank_declared(rota_runtime *runtime, rota_communicator *communicator);
 void rank_undeclared(rota_runtime *runtime, rota_communicator *communicator);
 
+/* Of rank_sums.c. */
+void rank_order_of_sums(rota_runtime *runtime, rota_communicator *communicator);
+
 /* Of rank_training.c. */
 void rank_data_parallel(rota_runtime *runtime, rota_communicator *communicator);
 void rank_last_bucket(rota_runtime *runtime, rota_communicator *communicator);
