@@ -286,7 +286,7 @@ static rota_status progress(rota_transport *transport, bool *out_over, bool *out
     if (m->now.stage == ROTA_MESSAGES_CARRIED) return look_at_carried(m, out_over);
     const uint64_t now = rota_clock_ns(),
                    stood_ns = rota_transport_stood_ns(transport, m->now.looked_ns, now);
-    if (stood_ns) m->now.moved_ns = now;
+    if (stood_ns && m->now.stands++ < ROTA_TRANSPORT_STANDS) m->now.moved_ns = now;
     if (stood_ns > m->now.stood_ns) m->now.stood_ns = stood_ns;
     m->now.looked_ns = now;
     if (m->now.stage == ROTA_MESSAGES_IDLE || m->end.is_over) return over(m, out_over);
@@ -301,7 +301,10 @@ static rota_status progress(rota_transport *transport, bool *out_over, bool *out
     /* Not of what was posted just now: it may be here, from a rank that is gone. */
     if (!goes_on) look_for_hindrance(m);
     if (!is_done && !m->end.is_over && !*out_moved && now - m->now.moved_ns > m->base.timeout_ns) expire(m);
-    if (*out_moved) m->now.moved_ns = now;
+    if (*out_moved) {
+        m->now.moved_ns = now;
+        m->now.stands = 0;
+    }
     if (m->now.stage == ROTA_MESSAGES_CARRIED && !m->end.is_over) {
         *out_over = true; /* here: it is under way until it was carried */
         return ROTA_OK;

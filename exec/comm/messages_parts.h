@@ -52,6 +52,7 @@ typedef struct rota_messages_now {
     uint32_t pending;             /* messages under way */
     uint64_t moved_ns, looked_ns; /* when one came or went; when progress was last called */
     uint64_t stood_ns;            /* for how long it was not, at the most, where this process was stopped */
+    uint32_t stands;              /* how often it was since then */
 } rota_messages_now;
 
 /* What a rank says to another one when it will send it nothing more, and take nothing: a message. */

@@ -84,7 +84,9 @@ struct rota_transport {
 
 /* For how long this process was stopped itself, as one is that looks at what is under way so seldom; 0: it was not, but
  * at rest between two looks. What it did not see may have come, or may come soon: others are given their time anew, as
- * all of a job may have been stopped together. Those that have given this one up have said so, which is heard first. */
+ * all of a job may have been stopped together. Those that have given this one up have said so, which is heard first.
+ * No more than ROTA_TRANSPORT_STANDS times in one wait, or who is stopped again and again would wait for ever. */
+enum { ROTA_TRANSPORT_STANDS = 4 };
 static inline uint64_t rota_transport_stood_ns(const rota_transport *transport, uint64_t looked_ns,
                                                uint64_t now_ns) {
     const uint64_t unseen_ns = now_ns - looked_ns, least_ns = 100000000;

@@ -335,6 +335,7 @@ void rota_rank_device_begin(rota_communicator *c) {
     rota_on_device *own = &c->on_device;
     own->carries = true;
     own->has_failed = false;
+    own->stands = 0;
     own->since_ns = own->looked_ns = rota_clock_ns();
     if (rota_nccl_post(own->nccl, &c->posted.collective) != ROTA_OK) fail_here(c, rota_last_error(), false);
 }
@@ -358,7 +359,8 @@ static bool is_done(rota_communicator *c, bool *out_moved) {
         return false;
     }
     const uint64_t now = rota_clock_ns();
-    if (rota_transport_stood_ns(transport, own->looked_ns, now)) own->since_ns = now;
+    if (rota_transport_stood_ns(transport, own->looked_ns, now) && own->stands++ < ROTA_TRANSPORT_STANDS)
+        own->since_ns = now;
     own->looked_ns = now;
     const uint64_t passed_ns = now - own->since_ns;
     if (passed_ns > c->timeout_ns) {

@@ -38,6 +38,7 @@ typedef struct rota_on_device {
     bool carries;                 /* `run` is at the library: the ranks have agreed */
     bool has_failed;              /* meanwhile: it ends when the device touches nothing more of it */
     uint64_t since_ns, looked_ns; /* when it began to; when it was last looked at */
+    uint32_t stands;              /* how often this process was stopped since then */
     struct rota_opening *opening; /* while it opens (device.c) */
 } rota_on_device;
 

@@ -278,6 +278,29 @@ static void a_rank_that_was_stopped(rota_transport *t) {
     free(x);
 }
 
+/* The last rank does not come, and the others are stopped again and again, for most of their timeout: they end all the
+ * same, after some of those. */
+static void ranks_that_are_stopped_again(rota_transport *t) {
+    rota_transport *own = split_off(t, 0, "stopped again");
+    own->timeout_ns = 250000000u;
+    const rota_collective c = {.kind = ROTA_COLLECTIVE_BARRIER, .name = "never there"};
+    const uint64_t deadline = rota_deadline_after(long_ns);
+    const bool is_last = t->rank == t->size - 1;
+    bool is_over = is_last, moved;
+    if (!is_last) own->vtable->post(own, &c);
+    while (!is_over) {
+        const rota_status status = own->vtable->progress(own, &is_over, &moved);
+        rank_want(is_over == (status == ROTA_NODE_FAILED), "%s", rota_status_name(status));
+        rank_want(is_over || rota_clock_ns() < deadline, "rank %u waits for ever", t->rank);
+        if (!is_over) test_nap_ms(150);
+    }
+    rank_want(is_last || strstr(rota_last_error(), "itself stood still for "), "%s", rota_last_error());
+    rank_ok(carry_out(t, &c));             /* until when the last one waits */
+    if (is_last) (void)carry_out(own, &c); /* it may hear what they announced before it hears that */
+    expect_ended(own, "did not come to it");
+    end(own);
+}
+
 static void abort_by_one(rota_transport *t) {
     rota_transport *own = split_off(t, 0, "aborted");
     const rota_collective barrier = {.kind = ROTA_COLLECTIVE_BARRIER, .name = "barrier"};
@@ -589,6 +612,7 @@ void transport_contract(rota_transport *t) {
     a_rank_that_is_late(t);
     a_rank_that_waits_itself(t);
     a_rank_that_was_stopped(t);
+    ranks_that_are_stopped_again(t);
     abort_by_one(t);
     ended_in_the_midst(t);
     ended_in_a_send(t);
