@@ -50,47 +50,53 @@ static float combined(rota_dtype dtype, rota_collective_reduction reduction, uin
 }
 
 static void expect_order(const rank_graph *g, rota_tensor y, rota_dtype dtype,
-                         rota_collective_reduction reduction, uint64_t first, uint64_t count) {
+                         rota_collective_reduction reduction, uint64_t first, uint64_t count,
+                         uint64_t *shows) {
     const size_t each = rota_dtype_bytes(dtype);
     uint8_t *got = malloc(count * each);
-    uint64_t shows = 0;
     get(y, got);
     for (uint64_t i = 0; i < count; i++) {
         uint8_t wanted[4], other[4];
         put(dtype, wanted, 0, combined(dtype, reduction, g->size, false, first + i));
-        put(dtype, other, 0, combined(dtype, reduction, g->size, true, first + i));
         rank_want(memcmp(got + i * each, wanted, each) == 0, "%s, reduction %d: element %llu of %llu",
                   rota_dtype_name(dtype), (int)reduction, (unsigned long long)i, (unsigned long long)count);
-        shows += memcmp(wanted, other, each) != 0;
+        if (i > 1000) continue;
+        put(dtype, other, 0, combined(dtype, reduction, g->size, true, first + i));
+        *shows += memcmp(wanted, other, each) != 0;
     }
-    rank_want(g->size < 3 || shows > 0, "no other way has another result");
     free(got);
 }
 
-/* Sums, means and products, whole and in parts, of sizes below and above a piece's; twice, to the bit. */
+/* Sums, means and products, whole and in parts, and sums of more than a piece has; twice, to the bit. */
 void rank_order_of_sums(rota_runtime *runtime, rota_communicator *communicator) {
     static const rota_dtype dtypes[] = {ROTA_F32, ROTA_F16, ROTA_BF16};
     static const rota_collective_reduction reductions[] = {ROTA_COLLECTIVE_SUM, ROTA_COLLECTIVE_MEAN,
                                                            ROTA_COLLECTIVE_PRODUCT};
-    for (uint32_t n = 0; n < 18; n++) {
+    for (uint32_t n = 0; n < 12; n++) {
         const rota_dtype dtype = dtypes[n % 3];
         const rota_collective_reduction reduction = reductions[n / 3 % 3];
         rank_graph g;
         begin(&g, runtime, communicator, false);
         const uint64_t part = n < 9 ? 250 : 70002, count = part * g.size;
-        void *own = malloc(count * rota_dtype_bytes(dtype));
+        const size_t bytes = count * rota_dtype_bytes(dtype);
+        uint8_t *own = malloc(bytes), *again = malloc(bytes);
+        uint64_t shows = 0;
         for (uint64_t i = 0; i < count; i++) put(dtype, own, i, number(g.rank, i));
         const rota_tensor x = made(&g, dtype, count, own), y = made(&g, dtype, count, NULL),
                           z = made(&g, dtype, part, NULL);
-        free(own);
         rank_ok(rota_op_all_reduce_into(g.tape, communicator, x, reduction, y));
         rank_ok(rota_op_reduce_scatter_into(g.tape, communicator, x, reduction, z));
         compile(&g);
-        for (uint32_t replay = 0; replay < 2; replay++) {
-            rank_ok(run(&g));
-            expect_order(&g, y, dtype, reduction, 0, count);
-            expect_order(&g, z, dtype, reduction, part * g.rank, part);
-        }
+        rank_ok(run(&g));
+        get(y, own);
+        rank_ok(run(&g));
+        get(y, again);
+        rank_want(memcmp(own, again, bytes) == 0, "not the same again");
+        expect_order(&g, y, dtype, reduction, 0, count, &shows);
+        expect_order(&g, z, dtype, reduction, part * g.rank, part, &shows);
+        rank_want(g.size < 3 || shows > 0, "no other way has another result");
+        free(own);
+        free(again);
         end(&g);
         drop(x);
         drop(y);
