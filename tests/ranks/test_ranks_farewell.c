@@ -158,6 +158,13 @@ static void ended_at_rest(void **state) {
 
 enum { ENDS_MS = 1500 };
 
+/* Until so many collectives are on devices, of all ranks together. */
+static void await_posted(uint64_t count) {
+    const uint64_t end_ns = rota_deadline_after(timeout_ns);
+    while (nccl_standin_posted() < count && rota_clock_ns() < end_ns) (void)usleep(1000);
+    assert_true(nccl_standin_posted() >= count);
+}
+
 typedef enum how { FAILS, CLOSED_IN_IT, CLOSED_AFTER } how;
 
 /* Rank 0's communicator ends, or is closed, and its device, or the library, takes ENDS_MS for that: rank 1 is told long
@@ -180,7 +187,7 @@ static void while_a_device_ends(how it_ends, const char *said) {
     if (it_ends == CLOSED_AFTER)
         for (uint32_t r = 0; r < 2; r++) assert_ok(rota_wait(tickets[r], 0));
     else
-        (void)usleep(100000);
+        await_posted(2);
     const uint64_t begin_ns = rota_clock_ns();
     if (it_ends == FAILS) {
         nccl_standin_async_error(0);
@@ -196,6 +203,43 @@ static void while_a_device_ends(how it_ends, const char *said) {
     if (it_ends == CLOSED_AFTER) assert_ok(rota_submit_wait(sums[1].graph.plan, NULL, 0, &tickets[1]));
     assert_status(rota_wait(tickets[1], 0), ROTA_NODE_FAILED);
     expect_said(said);
+    for (uint32_t r = 0; r < 2; r++) end_sum(&sums[r]);
+    close_all(&f);
+}
+
+typedef struct stopping {
+    rota_rank_call call;
+    _Atomic uint32_t has_begun;
+} stopping;
+
+static void stand_still(rota_rank_call *call) {
+    ra_store_release(&((stopping *)(void *)call)->has_begun, 1);
+    (void)usleep(3000000);
+}
+
+/* Rank 1 stands still in a collective of its device's, and rank 0 gives it up. What NCCL says on rank 1 when that goes
+ * on is how it looks from there: both say what rank 0 did. */
+static void stopped_and_given_up(void **state) {
+    (void)state;
+    fixture f;
+    sum sums[2];
+    rota_ticket tickets[2];
+    static stopping still;
+    if (!cuda_stub_has_images()) skip();
+    open_all(&f, 2, 1500000000u);
+    for (uint32_t r = 0; r < 2; r++) make_sum(&sums[r], f.runtimes[r], f.communicators[r], f.devices[r]);
+    nccl_standin_stop_rank(0);
+    for (uint32_t r = 0; r < 2; r++) assert_ok(rota_submit_wait(sums[r].graph.plan, NULL, 0, &tickets[r]));
+    await_posted(2);
+    still.call.fn = stand_still;
+    rota_rank_thread_call(f.communicators[1]->thread, &still.call);
+    while (!ra_load_acquire(&still.has_begun)) (void)usleep(1000);
+    nccl_standin_async_error(1);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_status(rota_wait(tickets[r], 0), ROTA_NODE_FAILED);
+        expect_said("communicator 'w': rank 0: all_reduce");
+        expect_said("did not end within 1.5 s");
+    }
     for (uint32_t r = 0; r < 2; r++) end_sum(&sums[r]);
     close_all(&f);
 }
@@ -221,6 +265,7 @@ int main(void) {
         cmocka_unit_test(while_an_abort_takes_its_time),
         cmocka_unit_test(closed_while_a_device_is_at_it),
         cmocka_unit_test(closed_while_the_library_ends),
+        cmocka_unit_test(stopped_and_given_up),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,7 +56,7 @@ struct ncclComm {
 
 static struct {
     pthread_mutex_t lock;
-    uint64_t numbers, done, abort_ns, finalize_ns;
+    uint64_t numbers, posted, done, abort_ns, finalize_ns;
     world *worlds;
     operation *operations;
     struct ncclComm *comms;
@@ -436,6 +436,7 @@ static rota_nccl_result post(operation *made) {
     if (comm->running && !comm->running->is_over) violate("a call while another is under way");
     if (comm->rank == standin.held && !stay_inside(comm, UINT64_C(100000000000))) return finish(6);
     comm->running = made;
+    standin.posted++;
     if (comm->parent->is_aborted) abort_running(comm);
     (void)finish(ROTA_NCCL_SUCCESS);
     cuda_stub_hold(made->stream, is_over, made);
@@ -521,7 +522,7 @@ const rota_nccl_api *nccl_standin_api(void) {
 /* ---- What tests call ---- */
 
 void nccl_standin_start(void) {
-    standin.done = standin.abort_ns = standin.finalize_ns = 0;
+    standin.posted = standin.done = standin.abort_ns = standin.finalize_ns = 0;
     standin.violations = standin.aborts = standin.alive = 0;
     standin.stopped = standin.broken = standin.held = UINT32_MAX;
     standin.fails = NULL;
@@ -558,6 +559,9 @@ void nccl_standin_stop(void) {
 
 uint32_t nccl_standin_alive(void) {
     GET(uint32_t, standin.alive);
+}
+uint64_t nccl_standin_posted(void) {
+    GET(uint64_t, standin.posted);
 }
 uint64_t nccl_standin_done(void) {
     GET(uint64_t, standin.done);

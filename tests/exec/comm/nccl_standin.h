@@ -20,6 +20,8 @@ const rota_nccl_api *nccl_standin_api(void);
 /* Communicators alive; violations so far, and the first one's sentence. */
 uint32_t nccl_standin_alive(void);
 uint32_t nccl_standin_violations(char *out_text, size_t text_bytes);
+/* Collectives that were put on streams, on all ranks together. */
+uint64_t nccl_standin_posted(void);
 /* Collectives that ended well, on all ranks together. */
 uint64_t nccl_standin_done(void);
 /* Aborts of communicators that were not closed. */
