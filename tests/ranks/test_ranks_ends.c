@@ -165,7 +165,7 @@ static void closed_with_others_behind(void **state) {
 static void *sum_on(void *argument) {
     work *own = argument;
     rota_ticket ticket;
-    for (uint32_t i = 0; i < 40; i++) rank_ok(rota_submit_wait(own->graph.plan, NULL, 0, &ticket));
+    for (uint32_t i = 0; i < 20; i++) rank_ok(rota_submit_wait(own->graph.plan, NULL, 0, &ticket));
     rank_ok(rota_wait(ticket, 0));
     return NULL;
 }
@@ -192,7 +192,7 @@ static void in_the_midst_beside_another(void **state) {
             assert_int_equal(splits[r].status, ROTA_OK);
             half.of[r] = splits[r].made;
             make_work(&sums[r], whole.runtimes[r], whole.of[r], 3000, false, false);
-            make_work(&messages[r], whole.runtimes[r], half.of[r], 8 << 20, true, false);
+            make_work(&messages[r], whole.runtimes[r], half.of[r], 4 << 20, true, false);
         }
         for (uint32_t r = 0; r < 2; r++) assert_ok(rota_submit(messages[r].graph.plan, NULL, &tickets[r]));
         for (uint32_t r = 0; r < 2; r++)
