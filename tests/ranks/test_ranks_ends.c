@@ -197,7 +197,7 @@ static void in_the_midst_beside_another(void **state) {
         for (uint32_t r = 0; r < 2; r++) assert_ok(rota_submit(messages[r].graph.plan, NULL, &tickets[r]));
         for (uint32_t r = 0; r < 2; r++)
             assert_int_equal(pthread_create(&threads[r], NULL, sum_on, &sums[r]), 0);
-        test_nap_us(turn * 500);
+        test_nap_us((uint64_t)turn * 500);
         if (turn / 2 % 2)
             assert_ok(rota_communicator_abort(half.of[who], "enough"));
         else
