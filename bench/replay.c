@@ -20,6 +20,14 @@ static const char program[] = "rota-bench replay";
 /* A round is about this long, so that what one submission costs beside the nodes does not show. */
 #define ROUND_NS 30e6
 #define REPLAYS_MAX 256
+/* Replays one by one, each waited for before the next: SINGLES in turns with one of the raw API, which leaves rota's
+ * threads, and a GPU that changes between two drivers' contexts, as long without work; and ROWS rows of IN_ROW behind
+ * one that is no sample, in turns with rows of the raw API. Fewer where they are long. */
+#define SINGLES 20u
+#define ROWS 10u
+#define IN_ROW 16u
+#define SINGLES_LONG_US 1e6
+#define ROW_LONG_US 10e3
 /* Replays of plans with slots that are no samples, if that is no more rounds than WARM_ROUNDS_MAX: until all
  * instances are there, and the device knows what stays the same in their slots. */
 #define WARM_REPLAYS 400u
@@ -40,6 +48,12 @@ typedef struct samples {
     uint64_t submits, rounds;
 } samples;
 
+/* Submissions from submit to done, each side's. */
+typedef struct done_samples {
+    double us[ROWS * IN_ROW], raw_us[ROWS * IN_ROW];
+    uint64_t count;
+} done_samples;
+
 typedef struct bench {
     const settings *settings;
     opened_device opened;
@@ -52,8 +66,7 @@ typedef struct bench {
     raw_cpu *raw_cpu;
     double compile_ns;
     uint64_t per_round, replays;
-    double *done_us, *raw_done_us;
-    uint64_t done_count;
+    done_samples single, row;
     samples rota, changed, raw; /* changed: every submission has other arguments than the last */
     double raw_cpu_ns;          /* of the caller, all rounds */
 } bench;
@@ -182,35 +195,50 @@ static uint64_t warm_rounds(const bench *b) {
     return rounds < WARM_ROUNDS_MAX ? rounds : WARM_ROUNDS_MAX;
 }
 
-/* Runs everything; the exit code. */
-static int measure(bench *b) {
+/* Adds a row of each side. */
+static int measure_row(bench *b, done_samples *to, uint64_t length, bool has_first) {
     int code = EXIT_GOOD;
-    progress_bar bar;
-    bool measures = false;
-    const uint64_t singles = 20;
-    double us = 0, raw_us = 0;
-    b->done_us = calloc(singles, sizeof *b->done_us);
-    b->raw_done_us = calloc(singles, sizeof *b->raw_done_us);
+    double us = 0;
+    if (has_first) REPORT_TRY(one_replay(b, &us));
+    for (uint64_t i = 0; i < length; i++) REPORT_TRY(one_replay(b, &to->us[to->count + i]));
+    for (uint64_t i = 0; i < length + has_first; i++) {
+        if (!one_raw(b, &us)) return EXIT_DEVICE_GONE;
+        if (i >= has_first) to->raw_us[to->count + i - has_first] = us;
+    }
+    to->count += length;
+done:
+    return code;
+}
+
+static int measure_done(bench *b) {
+    int code = EXIT_GOOD;
+    double us = 0;
     /* The first replay allocates and compiles; it is no sample. */
     REPORT_TRY(one_replay(b, &us));
-    for (uint64_t i = 0; i < singles && (i < 3 || us < 1e6); i++) {
-        REPORT_TRY(one_replay(b, &us));
-        if (!one_raw(b, &raw_us)) {
-            code = EXIT_DEVICE_GONE;
-            goto done;
-        }
-        if (!b->done_us || !b->raw_done_us) continue;
-        b->done_us[b->done_count] = us;
-        b->raw_done_us[b->done_count++] = raw_us;
+    for (uint64_t i = 0; i < SINGLES && (i < 3 || us < SINGLES_LONG_US) && code == EXIT_GOOD; i++) {
+        code = measure_row(b, &b->single, 1, false);
+        us = b->single.us[i];
     }
+    const uint64_t in_row = us < ROW_LONG_US ? IN_ROW : 1, rows = us < ROW_LONG_US ? ROWS : 1;
+    for (uint64_t i = 0; i < rows && code == EXIT_GOOD; i++) code = measure_row(b, &b->row, in_row, true);
+done:
+    return code;
+}
+
+/* Runs everything; the exit code. */
+static int measure(bench *b) {
+    progress_bar bar;
+    bool measures = false;
+    int code = measure_done(b);
+    if (code != EXIT_GOOD) return code;
+    const double us = b->single.us[b->single.count - 1];
     b->per_round = (uint64_t)(ROUND_NS / (us * 1e3)) + 1;
     if (b->per_round > REPLAYS_MAX) b->per_round = REPLAYS_MAX;
     const uint64_t rounds = b->settings->rounds, submits = b->per_round * rounds;
     const bool change = b->settings->graph.seeds;
     const uint64_t warm = warm_rounds(b);
     b->sets = calloc(b->replays + (2 * rounds + warm) * b->per_round, 1);
-    if (!b->done_us || !b->raw_done_us || !b->sets || !samples_create(&b->rota, submits, rounds) ||
-        !samples_create(&b->raw, submits, rounds) ||
+    if (!b->sets || !samples_create(&b->rota, submits, rounds) || !samples_create(&b->raw, submits, rounds) ||
         (change && !samples_create(&b->changed, submits, rounds))) {
         fprintf(stderr, "%s: out of memory\n", program);
         code = EXIT_BAD_ARGUMENT;
@@ -262,8 +290,10 @@ static void report_changed(bench *b, cJSON *result, double submit_ns, double cpu
 }
 
 static void report(bench *b, cJSON *result) {
-    sample_stats done = samples_describe(b->done_us, b->done_count);
-    sample_stats raw_done = samples_describe(b->raw_done_us, b->done_count);
+    sample_stats done = samples_describe(b->single.us, b->single.count);
+    sample_stats raw_done = samples_describe(b->single.raw_us, b->single.count);
+    sample_stats row = samples_describe(b->row.us, b->row.count);
+    sample_stats raw_row = samples_describe(b->row.raw_us, b->row.count);
     sample_stats submit = samples_describe(b->rota.submit_ns, b->rota.submits);
     sample_stats device = samples_describe(b->rota.device_ns, b->rota.rounds);
     sample_stats raw_submit = samples_describe(b->raw.submit_ns, b->raw.submits);
@@ -280,6 +310,8 @@ static void report(bench *b, cJSON *result) {
     add(result, "submit_ns_p99", submit.p99);
     add(result, "done_us", done.median);
     add(result, "raw_done_us", raw_done.median);
+    add(result, "row_done_us", row.median);
+    add(result, "raw_row_done_us", raw_row.median);
     add(result, "device_ns_per_node", device.median);
     add(result, "device_ns_per_node_min", device.least);
     add(result, "device_ns_per_node_max", device.most);
@@ -305,6 +337,8 @@ static void report(bench *b, cJSON *result) {
     printf("caller's submit   p50 %8.0f ns   p99 %8.0f ns\n", submit.median, submit.p99);
     printf("submit to done    %10.1f us   (%.1f to %.1f); raw %.1f us (%.1f to %.1f)\n", done.median,
            done.least, done.most, raw_done.median, raw_done.least, raw_done.most);
+    printf("the same, in rows %10.1f us   (%.1f to %.1f); raw %.1f us (%.1f to %.1f)\n", row.median,
+           row.least, row.most, raw_row.median, raw_row.least, raw_row.most);
     printf("per node, saturated  %7.1f ns (%.1f to %.1f)\n", device.median, device.least, device.most);
     printf("%s  %7.1f ns (%.1f to %.1f), ratio %.3f\n",
            b->raw_vk     ? "the same, raw Vulkan"
@@ -371,8 +405,6 @@ done:
     rota_plan_release(b.plan);
     bench_graph_release(b.graph);
     report_close(&b.opened);
-    free(b.done_us);
-    free(b.raw_done_us);
     free(b.sets);
     samples_free(&b.rota);
     samples_free(&b.changed);
