@@ -4,7 +4,7 @@
  *     while (!found && rota_spin_yields(&spin)) found = ...;
  *     if (!found) sleep (base/sleep.h)
  *
- * Internal; not installed. */
+ * How long is worth it stands in base/patience.h. Internal; not installed. */
 #ifndef ROTA_BASE_SPIN_H
 #define ROTA_BASE_SPIN_H
 
@@ -15,12 +15,21 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 
+/* A yield enters the kernel, which takes as long as several looks, and what is looked for comes meanwhile: one look of
+ * so many. Who needs this core has it within a microsecond all the same. */
+#define ROTA_SPIN_LOOKS 8u
+
+/* A yield is as long only where others have the core for whole slices of time. */
+#define ROTA_SPIN_CROWDED_NS 50000u
+
 typedef struct rota_spin {
     uint64_t begin_ns, limit_ns;
+    uint32_t looks;
+    bool is_crowded; /* a yield took long */
 } rota_spin;
 
 static inline rota_spin rota_spin_begin(uint64_t limit_ns) {
-    return (rota_spin){rota_clock_ns(), limit_ns};
+    return (rota_spin){.begin_ns = rota_clock_ns(), .limit_ns = limit_ns};
 }
 
 /* How long it has looked. */
@@ -28,17 +37,16 @@ static inline uint64_t rota_spin_ns(const rota_spin *spin) {
     return rota_clock_ns() - spin->begin_ns;
 }
 
-/* False: it is over. Else whoever may need this core, to bring it about, has had it. */
-static inline bool rota_spin_yields(const rota_spin *spin) {
-    if (rota_spin_ns(spin) >= spin->limit_ns) return false;
+/* False: it is over. Else it is to look; whoever may need this core, to bring it about, has it now and then. */
+static inline bool rota_spin_yields(rota_spin *spin) {
+    if (spin->looks++ % ROTA_SPIN_LOOKS != 0) {
+        ra_pause();
+        return true;
+    }
+    const uint64_t before_ns = rota_spin_ns(spin);
+    if (before_ns >= spin->limit_ns) return false;
     (void)sched_yield();
-    return true;
-}
-
-/* The same where a device brings it about, which needs no core. */
-static inline bool rota_spin_pauses(const rota_spin *spin) {
-    if (rota_spin_ns(spin) >= spin->limit_ns) return false;
-    ra_pause();
+    if (rota_spin_ns(spin) - before_ns > ROTA_SPIN_CROWDED_NS) spin->is_crowded = true;
     return true;
 }
 

@@ -36,8 +36,8 @@ typedef struct rota_runtime_options {
     /* Of all devices together; 0: no limit beyond the devices'. A plan whose transients have no room in what is free
      * of it when it is compiled is compiled with that as its own limit (rota_compile_options.memory_limit_bytes). */
     uint64_t memory_limit_bytes;
-    uint32_t worker_threads;     /* CPU executor; 0: one per core of the process's affinity */
-    uint32_t queues_per_device;  /* logical queues; 0: 2 (compute, transfer) */
+    uint32_t worker_threads;    /* CPU executor; 0: one per core of the process's affinity */
+    uint32_t queues_per_device; /* logical queues; 0: 2 (compute, transfer) */
     /* Submissions that wait for a device are merged into one driver call: so many segments of them at most; 0:
      * as many as wait. 1: each completes by itself. */
     uint32_t merge_max;
@@ -54,9 +54,11 @@ typedef struct rota_runtime_options {
     /* How long rota's threads look for more work, or for the device's end, and rota_wait for its ticket's,
      * before they sleep: waking a sleeper costs 10 us, on a virtual machine up to 100, and there are two on
      * the way to the device and two on the way back. Each that looks keeps a core. 0, and anything shorter
-     * than the default: 50 us after the last submission, 20 after the device's last work, 10 in rota_wait.
-     * The CPU executor's workers take no part. Whatever is said here, threads on the way of a collective of a
-     * device's memory look for it for 1 ms: two submit threads and that of ranks. */
+     * than the default: 50 us after the last submission, 20 after the device's last work, 10 in rota_wait;
+     * each of them 100 where what it looks for came within 100 us several times in a row, and the process
+     * may use four CPUs or more, which others leave to it. The CPU executor's workers take no part. Whatever
+     * is said here, threads on the way of a collective of a device's memory look for it for 1 ms: two submit
+     * threads and that of ranks. */
     uint64_t spin_ns;
     bool diagnostics; /* per-node markers and times; costs device time */
     bool validation;  /* Vulkan: with the Khronos validation layer, whose messages go to `log` */

@@ -72,12 +72,14 @@ void rota_completer_sleep(rota_completer_shared *completer, rota_completer_work_
 
 void rota_completer_rest(rota_completer_shared *completer, rota_completer_work_fn has_work, void *user,
                          uint64_t spin_ns) {
-    const rota_spin spin = rota_spin_begin(spin_ns);
+    rota_spin spin = rota_spin_begin(rota_patience_ns(&completer->patience, spin_ns));
     bool work = false;
-    while (!work && rota_spin_pauses(&spin))
+    while (!work && rota_spin_yields(&spin)) /* the submit thread may need this core */
         work = has_work(user) || ra_load_acquire(&completer->closing); /* pairs with stop */
     ra_fetch_add_relaxed(&completer->spin_ns, rota_spin_ns(&spin));
+    if (spin.is_crowded) rota_patience_is_crowded(&completer->patience);
     if (!work) rota_completer_sleep(completer, has_work, user, rota_deadline_after(IDLE_SLICE_NS));
+    rota_patience_learn(&completer->patience, rota_spin_ns(&spin));
 }
 
 uint64_t rota_completer_cpu_ns(rota_completer_shared *completer) {

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/atomic.h"
+#include "base/patience.h"
 #include "base/status.h"
 #include "exec/locality.h"
 
@@ -28,6 +29,7 @@ typedef struct rota_completer_shared {
     _Atomic uint32_t sleeping;
     _Atomic uint32_t progress; /* futex of a submit that waits for room: counts what was seen complete */
     _Atomic uint64_t spin_ns;  /* time in which it kept looking */
+    rota_patience patience;    /* the thread's: with works, where none were */
 } rota_completer_shared;
 
 /* What close finds of the thread. */
@@ -55,7 +57,8 @@ void rota_completer_wake(rota_completer_shared *completer);
 /* The same for threads that may be stopped, of the application's: who is stopped in it keeps nobody else's wake. */
 void rota_completer_wake_by_any(rota_completer_shared *completer);
 
-/* The thread's: looks for work for so long, then sleeps until there is some, close, or a while is over. */
+/* The thread's: looks for work for so long, or longer where it came soon of late (base/patience.h), then sleeps until
+ * there is some, close, or a while is over. */
 void rota_completer_rest(rota_completer_shared *completer, rota_completer_work_fn has_work, void *user,
                          uint64_t spin_ns);
 /* The thread's: sleeps unless there is work, until then at most. */

@@ -31,6 +31,8 @@
 /* After the last completion the thread looks out for new work this long before it sleeps, or as long as
  * spin_ns asks: waking it costs the submit thread several microseconds. */
 #define SPIN_NS 20000ull
+/* What ends so soon is looked for all along: a nap ends late by what waking up takes, which is no less. */
+#define NEAR_NS 50000ull
 #define LOOK_ON 1ull
 #define LOOK_NS 1500ull
 /* How long the thread of a lost device sleeps at a time. */
@@ -83,7 +85,7 @@ static void choose_skip(rota_vk_real *real, uint64_t passed, uint64_t elapsed_ns
  * late and how long ago the last one completed. */
 static uint64_t until_due(const rota_vk_real *real, uint64_t since_ns) {
     uint64_t nap;
-    if (real->watch.each_ns > since_ns + SPIN_NS)
+    if (real->watch.each_ns > since_ns + NEAR_NS)
         nap = real->watch.each_ns - since_ns - SPIN_NS / 2;
     else if (since_ns < real->watch.each_ns + SPIN_NS)
         nap = LOOK_ON;

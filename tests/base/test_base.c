@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/owner.h"
+#include "base/patience.h"
 #include "base/slab.h"
 #include "tests/kit/assertion.h"
 
@@ -22,6 +23,45 @@ static void status_names_and_sentences(void **state) {
     assert_string_equal(rota_last_error(), "node 'n': offset 7 of 'x'");
     (void)rota_fail(ROTA_SYSTEM, "again: %s", rota_last_error());
     assert_string_equal(rota_last_error(), "again: node 'n': offset 7 of 'x'");
+}
+
+/* A thread looks for long where what it waits for came soon several times in a row, and for few pauses in vain. */
+static void patience_follows_pauses(void **state) {
+    (void)state;
+    enum { LEAST = 10000, SOON = ROTA_PATIENCE_NS, LATE = ROTA_PATIENCE_NS + 1 };
+    rota_patience patience = {.cpus = ROTA_PATIENCE_CPUS};
+    assert_int_equal(rota_patience_ns(&patience, LEAST), LEAST);
+    for (uint32_t i = 0; i < 100; i++) { /* as many late as soon: never */
+        rota_patience_learn(&patience, SOON);
+        assert_int_equal(rota_patience_ns(&patience, LEAST), LEAST);
+        rota_patience_learn(&patience, LATE);
+        assert_int_equal(rota_patience_ns(&patience, LEAST), LEAST);
+    }
+    for (uint32_t i = 0; i < 100; i++) rota_patience_learn(&patience, SOON);
+    assert_int_equal(rota_patience_ns(&patience, LEAST), ROTA_PATIENCE_NS);
+    assert_int_equal(rota_patience_ns(&patience, 0), ROTA_PATIENCE_NS);
+    assert_int_equal(rota_patience_ns(&patience, 2 * ROTA_PATIENCE_NS), 2 * ROTA_PATIENCE_NS);
+    uint32_t in_vain = 0;
+    for (uint32_t i = 0; i < 100; i++) {
+        in_vain += rota_patience_ns(&patience, LEAST) != LEAST;
+        rota_patience_learn(&patience, UINT64_MAX);
+    }
+    assert_int_equal(in_vain, 2);
+    for (uint32_t i = 0; i < 100; i++) rota_patience_learn(&patience, SOON);
+    for (uint32_t pauses = ROTA_PATIENCE_CROWDED; pauses <= 4 * ROTA_PATIENCE_CROWDED; pauses *= 2) {
+        rota_patience_is_crowded(&patience);
+        for (uint32_t i = 0; i < pauses; i++) {
+            assert_int_equal(rota_patience_ns(&patience, LEAST), LEAST);
+            rota_patience_learn(&patience, SOON);
+        }
+        assert_int_equal(rota_patience_ns(&patience, LEAST), ROTA_PATIENCE_NS);
+    }
+    rota_patience few = {.soon = ROTA_PATIENCE_SOON_MAX,
+                         .cpus = ROTA_PATIENCE_CPUS - 1}; /* who brings it needs them */
+    assert_int_equal(rota_patience_ns(&few, LEAST), LEAST);
+    rota_patience unasked = {.soon = ROTA_PATIENCE_SOON_MAX};
+    (void)rota_patience_ns(&unasked, LEAST);
+    assert_int_not_equal(unasked.cpus, 0);
 }
 
 static void arena_blocks_are_aligned_and_disjoint(void **state) {
@@ -323,6 +363,7 @@ int main(void) {
         cmocka_unit_test(chunks_are_little_larger_than_asked),
         cmocka_unit_test(chunks_shrink_and_make_room),
         cmocka_unit_test(status_names_and_sentences),
+        cmocka_unit_test(patience_follows_pauses),
         cmocka_unit_test(arena_blocks_are_aligned_and_disjoint),
         cmocka_unit_test(idle_chunks_are_given_back),
         cmocka_unit_test(chunks_go_back_to_the_system),

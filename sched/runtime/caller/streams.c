@@ -170,7 +170,7 @@ rota_status rota_stream_wait(rota_device *device, void *stream, rota_ticket tick
     ROTA_GIVEN(device);
     ROTA_GIVEN(stream);
     ROTA_TRY(check_wait(device, ticket));
-    const rota_spin looking = rota_spin_begin(HANDOVER_NS);
+    rota_spin looking = rota_spin_begin(HANDOVER_NS);
     const uint64_t until = rota_deadline_after(HANDOVER_MOST_NS);
     do {
         const rota_status status = try_wait(device, stream, ticket);

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/given.h"
+#include "base/patience.h"
 #include "base/spin.h"
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/shared/cancel.h"
@@ -194,6 +195,23 @@ static uint64_t last_progress(waiting *wait) {
     return wait->progress.since_ns;
 }
 
+/* The calling thread's, with all of its waits. */
+static _Thread_local rota_patience waits;
+
+/* Before it sleeps: whether the wait is over. */
+static bool look_for_end(rota_ticket ticket, bool (*done)(rota_ticket), uint64_t timeout_ns) {
+    const uint64_t asked = ticket.runtime->options.spin_ns;
+    const uint64_t spin_ns = rota_patience_ns(&waits, asked > WAIT_SPIN_NS ? asked : WAIT_SPIN_NS);
+    rota_spin looking = rota_spin_begin(spin_ns < timeout_ns ? spin_ns : timeout_ns);
+    bool is_over = false;
+    while (!is_over &&
+           rota_spin_yields(&looking)) /* rota's threads may need this core to bring the end about */
+        is_over = done(ticket);
+    if (looking.is_crowded) rota_patience_is_crowded(&waits);
+    if (is_over) rota_patience_learn(&waits, rota_spin_ns(&looking));
+    return is_over;
+}
+
 static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uint64_t timeout_ns,
                               const char *what) {
     rota_runtime *runtime = ticket.runtime;
@@ -206,12 +224,7 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
     wait.done = done;
     wait.lane = rota_lane_at(&runtime->lanes, rota_ticket_lane(ticket.id));
     wait.is_sequenced = wait.is_by_delivery = false;
-    const uint64_t asked = runtime->options.spin_ns;
-    uint64_t spin = asked > WAIT_SPIN_NS ? asked : WAIT_SPIN_NS;
-    if (spin > timeout_ns) spin = timeout_ns;
-    const rota_spin looking = rota_spin_begin(spin);
-    while (rota_spin_yields(&looking)) /* rota's threads may need this core to bring the end about */
-        if (done(ticket)) return ROTA_OK;
+    if (look_for_end(ticket, done, timeout_ns)) return ROTA_OK;
     rota_progress_begin(&wait.progress, runtime);
     wait.progress.since_ns = start;
     wait.sequenced = ra_load_relaxed(&runtime->stats.submissions);
@@ -225,7 +238,10 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
          * one. */
         uint64_t slice = now + 100000000u;
         sleep_once(&wait, deadline < slice ? deadline : slice);
-        if (done(ticket)) return ROTA_OK;
+        if (done(ticket)) {
+            rota_patience_learn(&waits, rota_clock_ns() - start);
+            return ROTA_OK;
+        }
         rota_status checked = rota_runtime_check(runtime);
         if (checked != ROTA_OK) return checked;
     }

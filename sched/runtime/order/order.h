@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/patience.h"
 #include "sched/runtime/order/deliver.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/runtime.h"
@@ -41,6 +42,7 @@ struct rota_sequencer {
     rota_submission *undelivered_first, *undelivered_last;
     rota_cell *unordered_first, *unordered_last;
     rota_cancels cancels;
+    rota_patience patience; /* with records, and what else wakes it */
 };
 
 /* A call from another thread than the sequencer's. */

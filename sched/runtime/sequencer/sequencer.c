@@ -11,6 +11,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/spin.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/sequencer/cancels.h"
@@ -253,6 +254,8 @@ static bool has_overflow(const rota_runtime *runtime) {
 
 /* What a yield takes when no other thread wants the core. */
 #define YIELD_NS 1000u
+/* A record that comes is seen at the next look, and who needs this core has it within a microsecond or two. */
+#define LOOKS_PER_YIELD 8
 
 /* What nobody needed for a while is given back. */
 static void look_at_idle_memory(rota_sequencer *sequencer, uint64_t now_ns) {
@@ -263,10 +266,12 @@ static void look_at_idle_memory(rota_sequencer *sequencer, uint64_t now_ns) {
     rota_submissions_trim(sequencer);
 }
 
-static void idle(rota_sequencer *sequencer) {
+/* Looks for work; false: there is none. */
+static bool look_for_work(rota_sequencer *sequencer) {
     rota_runtime *runtime = sequencer->runtime;
     uint64_t now = rota_clock_ns(), spun = 0, watched = now;
-    const uint64_t asked = runtime->options.spin_ns, limit = asked > ROTA_SPIN_NS ? asked : ROTA_SPIN_NS;
+    const uint64_t asked = runtime->options.spin_ns, least_ns = asked > ROTA_SPIN_NS ? asked : ROTA_SPIN_NS;
+    uint64_t limit = rota_patience_ns(&sequencer->patience, least_ns);
     const uint64_t late_ns = rota_deadlines_first_ns(sequencer);
     bool found = false;
     while (!found && spun < limit) {
@@ -276,17 +281,28 @@ static void idle(rota_sequencer *sequencer) {
         uint64_t back = rota_clock_ns();
         /* A longer absence was another thread's time, not spinning. */
         spun += back - now < YIELD_NS ? back - now : YIELD_NS;
-        for (int i = 0; i < 32; i++) ra_pause();
+        if (back - now > ROTA_SPIN_CROWDED_NS && limit > least_ns) {
+            rota_patience_is_crowded(&sequencer->patience);
+            limit = least_ns;
+        }
         if (back - watched > SLEEP_SLICE_NS) { /* as often as if it slept */
             rota_gate_watch(runtime, false);
             watched = back;
         }
-        found = back >= late_ns || has_work(runtime);
+        found = back >= late_ns;
+        for (int i = 0; i < LOOKS_PER_YIELD && !found; i++) {
+            ra_pause();
+            found = has_work(runtime);
+        }
         now = rota_clock_ns();
         spun += now - back;
     }
     (void)ra_fetch_add_relaxed(&runtime->stats.spin_ns, spun);
-    if (found) return;
+    return found;
+}
+
+static void sleep_until_work(rota_sequencer *sequencer, uint64_t now) {
+    rota_runtime *runtime = sequencer->runtime;
     rota_sleeper_prepare(&runtime->sequencing.sleeper);
     /* With `advanced`: either it sees the interest and wakes this thread, or the sweep below sees the new
      * value. */
@@ -310,6 +326,12 @@ static void idle(rota_sequencer *sequencer) {
     else
         rota_sleeper_wait(&runtime->sequencing.sleeper, first_ns < until_ns ? first_ns : until_ns);
     ra_store_relaxed(&runtime->sequencing.interest, 0);
+}
+
+static void idle(rota_sequencer *sequencer) {
+    const uint64_t since_ns = rota_clock_ns();
+    if (!look_for_work(sequencer)) sleep_until_work(sequencer, rota_clock_ns());
+    rota_patience_learn(&sequencer->patience, rota_clock_ns() - since_ns);
 }
 
 /* One look at everything; true if there was anything. */

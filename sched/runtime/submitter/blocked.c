@@ -548,7 +548,7 @@ bool rota_blocked_look_for_signal(rota_submitter *submitter) {
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
         if (submitter->blocked_first[q])
             worth = worth || !for_keepers(device, submitter->blocked_first[q], awaits_hand_over);
-    const rota_spin spin = rota_spin_begin(ACROSS_SPIN_NS);
+    rota_spin spin = rota_spin_begin(ACROSS_SPIN_NS);
     while (worth && !over && rota_spin_yields(&spin)) /* whoever hands it over may need this core */
         over = rota_blocked_any_ready(submitter) || ra_load_acquire(&device->runtime->stop) ||
                !rota_ring_seems_empty_spsc(&device->handover.ring);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/owner.h"
+#include "base/patience.h"
 #include "base/thread_cpus.h"
 #include "exec/exec.h"
 #include "sched/runtime/memory/staging.h"
@@ -32,10 +33,11 @@ struct rota_submitter {
     rota_work *batch[ROTA_HANDOVER_BATCH]; /* what it took last; with handover.hands_over */
     uint32_t batch_count;
     rota_starving starving[ROTA_EXEC_QUEUES_MAX];
-    bool starves;         /* one of the first was found to be blocked for that */
-    uint64_t losses_seen; /* devices, as bits */
-    uint64_t keepers_ns;  /* when it last looked whether to give up on who keeps what it holds */
-    uint64_t looked_at;   /* with handover.hands_over: works that others dropped, not yet in `consumed` */
+    bool starves;           /* one of the first was found to be blocked for that */
+    uint64_t losses_seen;   /* devices, as bits */
+    uint64_t keepers_ns;    /* when it last looked whether to give up on who keeps what it holds */
+    uint64_t looked_at;     /* with handover.hands_over: works that others dropped, not yet in `consumed` */
+    rota_patience patience; /* with works */
 };
 
 /* Relaxed, as in base/owner.h: who looks has taken `hands_over`. */

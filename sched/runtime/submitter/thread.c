@@ -36,12 +36,13 @@ static bool is_to_go_on(rota_device *device) {
     return ra_load_seq_cst(&device->handover.goes_on) != 0; /* with goes_on in events.c */
 }
 
-/* How long it looks for work: as the options say, or longer while something is blocked for a collective of a device's
- * memory, or comes before one. Those come and end one after the other while a step is under way, and each goes through
- * several threads: what each would take to wake up is time in which the devices of all ranks may have nothing to do. */
-static uint64_t patience_of(const rota_submitter *submitter) {
+/* How long it looks for work: as the options say, or longer where works came soon of late, or while something is
+ * blocked for a collective of a device's memory, or comes before one. Those come and end one after the other while a
+ * step is under way, and each goes through several threads: what each would take to wake up is time in which the
+ * devices of all ranks may have nothing to do. */
+static uint64_t patience_of(rota_submitter *submitter) {
     const rota_runtime *runtime = submitter->device->runtime;
-    const uint64_t own_ns = runtime->options.spin_ns;
+    const uint64_t own_ns = rota_patience_ns(&submitter->patience, runtime->options.spin_ns);
     const bool has_blocked = ra_load_relaxed(&submitter->device->handover.blocked_count) != 0;
     for (uint32_t q = 0; has_blocked && own_ns < COLLECTIVE_SPIN_NS && q < runtime->queue_count; q++) {
         const rota_work *work = submitter->blocked_first[q];
@@ -57,7 +58,7 @@ static bool look_for_work(rota_submitter *submitter) {
     rota_runtime *runtime = device->runtime;
     const uint64_t patience_ns = patience_of(submitter);
     if (patience_ns == 0) return false;
-    const rota_spin spin = rota_spin_begin(patience_ns);
+    rota_spin spin = rota_spin_begin(patience_ns);
     bool found = false;
     while (!found && rota_spin_yields(&spin)) { /* whoever brings the work may need this core */
         look_at_keepers(submitter);
@@ -65,6 +66,7 @@ static bool look_for_work(rota_submitter *submitter) {
                 is_to_go_on(device) || rota_blocked_any_ready(submitter);
     }
     (void)ra_fetch_add_relaxed(&runtime->stats.spin_ns, rota_spin_ns(&spin));
+    if (spin.is_crowded) rota_patience_is_crowded(&submitter->patience);
     return found;
 }
 
@@ -87,6 +89,13 @@ static void rest(rota_submitter *submitter) {
     else
         rota_sleeper_cancel(device->handover.sleeper);
     if (holds) rota_blocked_watch_nothing(submitter);
+}
+
+/* The same, and what it was like is known the next time. */
+static void rest_for_works(rota_submitter *submitter) {
+    const uint64_t since_ns = rota_clock_ns();
+    rest(submitter);
+    rota_patience_learn(&submitter->patience, rota_clock_ns() - since_ns);
 }
 
 /* Whether the works that were taken, the batch, are the thread's own now, those that have the memory that they need or
@@ -150,7 +159,7 @@ static void serve(rota_submitter *submitter) {
         if (is_to_go_on(device)) go_on(submitter);
         submitter->batch_count = rota_blocked_take(submitter, submitter->batch);
         if (submitter->batch_count == 0) {
-            rest(submitter);
+            rest_for_works(submitter);
             continue;
         }
         const bool hands_over = begin_to_hand_over(submitter, &memory);
