@@ -15,16 +15,17 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 
-/* A yield enters the kernel, which takes as long as several looks, and what is looked for comes meanwhile: one look of
- * so many. Who needs this core has it within a microsecond all the same. */
+/* A yield enters the kernel, which takes as long as several looks, and what is looked for comes meanwhile: where nobody
+ * else wanted the core, which had it back within ROTA_SPIN_ALONE_NS, one look of so many yields. Who comes to need it
+ * has it within a microsecond. Else each does, since what brings it about may be one of those that want it. */
 #define ROTA_SPIN_LOOKS 8u
-
+#define ROTA_SPIN_ALONE_NS 2000u
 /* A yield is as long only where others have the core for whole slices of time. */
 #define ROTA_SPIN_CROWDED_NS 50000u
 
 typedef struct rota_spin {
     uint64_t begin_ns, limit_ns;
-    uint32_t looks;
+    uint32_t looks;  /* to come without a yield */
     bool is_crowded; /* a yield took long */
 } rota_spin;
 
@@ -39,14 +40,24 @@ static inline uint64_t rota_spin_ns(const rota_spin *spin) {
 
 /* False: it is over. Else it is to look; whoever may need this core, to bring it about, has it now and then. */
 static inline bool rota_spin_yields(rota_spin *spin) {
-    if (spin->looks++ % ROTA_SPIN_LOOKS != 0) {
+    if (spin->looks != 0) {
+        spin->looks--;
         ra_pause();
         return true;
     }
     const uint64_t before_ns = rota_spin_ns(spin);
     if (before_ns >= spin->limit_ns) return false;
     (void)sched_yield();
-    if (rota_spin_ns(spin) - before_ns > ROTA_SPIN_CROWDED_NS) spin->is_crowded = true;
+    const uint64_t away_ns = rota_spin_ns(spin) - before_ns;
+    if (away_ns < ROTA_SPIN_ALONE_NS) spin->looks = ROTA_SPIN_LOOKS - 1;
+    if (away_ns > ROTA_SPIN_CROWDED_NS) spin->is_crowded = true;
+    return true;
+}
+
+/* The same for a short while in which the core is kept: who yields where others want it does not have it back soon. */
+static inline bool rota_spin_pauses(const rota_spin *spin) {
+    if (rota_spin_ns(spin) >= spin->limit_ns) return false;
+    ra_pause();
     return true;
 }
 

@@ -74,8 +74,11 @@ static uint64_t next_end(const rota_vk_real *real, uint32_t skip) {
 
 /* Short submissions in quick succession are collected several at a time, at most GATHER_NS late: waking for
  * each would cost more than they do. */
-static void choose_skip(rota_vk_real *real, uint64_t passed, uint64_t elapsed_ns) {
+static void choose_skip(rota_vk_real *real, uint64_t passed, uint64_t elapsed_ns, uint64_t nap_ns) {
     if (passed == 0) return;
+    /* One that was seen to have ended after a nap ended in the midst of it, for all that is known. Taken to have ended
+     * with it, works would never again be seen to be shorter than the nap that is chosen by what they take. */
+    if (passed == 1) elapsed_ns -= nap_ns / 2;
     uint64_t each_ns = elapsed_ns / passed + 1;
     real->watch.each_ns = each_ns;
     real->watch.end_skip = (uint32_t)(GATHER_NS / each_ns); /* 0 where one takes longer */
@@ -223,7 +226,8 @@ static void report(rota_vk_device *device, uint32_t queue) {
     if (device->host.advanced) device->host.advanced(device->host.user, queue, reached);
 }
 
-static bool collect(rota_vk_device *device, uint64_t elapsed_ns, uint64_t *out_completed) {
+/* `elapsed_ns` after the last look at which something had completed, the last part of it a nap. */
+static bool collect(rota_vk_device *device, uint64_t elapsed_ns, uint64_t nap_ns, uint64_t *out_completed) {
     bool room = false; /* what submit sleeps for is complete */
     device->watch.ended_seen =
         ra_load_seq_cst(&device->going.ended); /* first: what ends later is looked at again */
@@ -244,7 +248,7 @@ static bool collect(rota_vk_device *device, uint64_t elapsed_ns, uint64_t *out_c
             real->watch.end_cursor++;
             passed++;
         }
-        choose_skip(real, passed, elapsed_ns);
+        choose_skip(real, passed, elapsed_ns, nap_ns);
         *out_completed += passed;
         /* Releases to the submit thread's is_completed; seq_cst for wait_completed. */
         if (value > ra_load_relaxed(&real->shared.completed))
@@ -311,7 +315,7 @@ void *rota_vk_complete_main(void *argument) {
         const uint64_t nap_ns = rota_vk_semaphores_watch(device);
         rota_vk_going_look(device, rota_clock_ns());
         uint64_t completed = 0;
-        if (has_news(device) && !collect(device, rota_clock_ns() - collected_ns, &completed)) break;
+        if (has_news(device) && !collect(device, rota_clock_ns() - collected_ns, 0, &completed)) break;
         if (!in_flight(device)) {
             if (ra_load_acquire(&device->completer.closing)) break; /* pairs with close */
             if (nap_ns)
@@ -321,7 +325,7 @@ void *rota_vk_complete_main(void *argument) {
             collected_ns = rota_clock_ns(); /* what comes now begins now */
             continue;
         }
-        const uint64_t period = choose_period(device, rota_clock_ns() - collected_ns);
+        const uint64_t before_ns = rota_clock_ns(), period = choose_period(device, before_ns - collected_ns);
         VkResult result = VK_SUCCESS;
         if (period == LOOK_ON)
             look_on(device);
@@ -345,7 +349,8 @@ void *rota_vk_complete_main(void *argument) {
             break;
         }
         uint64_t now_ns = rota_clock_ns();
-        if (!collect(device, now_ns - collected_ns, &completed)) break;
+        if (!collect(device, now_ns - collected_ns, period > LOOK_ON ? now_ns - before_ns : 0, &completed))
+            break;
         if (completed) collected_ns = now_ns;
         watch_interrupts(device, completed, now_ns);
     }

@@ -254,8 +254,8 @@ static bool has_overflow(const rota_runtime *runtime) {
 
 /* What a yield takes when no other thread wants the core. */
 #define YIELD_NS 1000u
-/* A record that comes is seen at the next look, and who needs this core has it within a microsecond or two. */
-#define LOOKS_PER_YIELD 8
+/* Of a core that it has to itself it makes use for a microsecond or two before it yields again. */
+#define PAUSES_PER_YIELD 32
 
 /* What nobody needed for a while is given back. */
 static void look_at_idle_memory(rota_sequencer *sequencer, uint64_t now_ns) {
@@ -280,8 +280,10 @@ static bool look_for_work(rota_sequencer *sequencer) {
         (void)sched_yield();
         uint64_t back = rota_clock_ns();
         /* A longer absence was another thread's time, not spinning. */
-        spun += back - now < YIELD_NS ? back - now : YIELD_NS;
-        if (back - now > ROTA_SPIN_CROWDED_NS && limit > least_ns) {
+        const uint64_t away_ns = back - now;
+        const bool is_alone = away_ns < ROTA_SPIN_ALONE_NS; /* else it is seldom looked, and soon slept */
+        spun += away_ns < YIELD_NS ? away_ns : YIELD_NS;
+        if (away_ns > ROTA_SPIN_CROWDED_NS && limit > least_ns) {
             rota_patience_is_crowded(&sequencer->patience);
             limit = least_ns;
         }
@@ -290,9 +292,9 @@ static bool look_for_work(rota_sequencer *sequencer) {
             watched = back;
         }
         found = back >= late_ns;
-        for (int i = 0; i < LOOKS_PER_YIELD && !found; i++) {
+        for (uint32_t i = 0; i < PAUSES_PER_YIELD && !found; i++) {
             ra_pause();
-            found = has_work(runtime);
+            if (is_alone || i + 1 == PAUSES_PER_YIELD) found = has_work(runtime);
         }
         now = rota_clock_ns();
         spun += now - back;

@@ -36,13 +36,28 @@ static bool is_to_go_on(rota_device *device) {
     return ra_load_seq_cst(&device->handover.goes_on) != 0; /* with goes_on in events.c */
 }
 
+/* Whether the device has several works to do: there is no hurry to give it one more, and what comes while the thread
+ * is being woken goes over in one call of the driver's. Until the thread gives it some it has no more than that. */
+static bool is_at_work(const rota_device *device) {
+    uint64_t works = 0;
+    for (uint32_t q = 0; q < device->runtime->queue_count && works < 2; q++) {
+        const rota_timeline *timeline = &device->timelines[q];
+        const uint64_t completed =
+            ra_load_relaxed(&timeline->completed); /* first: it does not pass the other */
+        works += ra_load_relaxed(&timeline->handed_over) - completed;
+    }
+    return works >= 2;
+}
+
 /* How long it looks for work: as the options say, or longer where works came soon of late, or while something is
  * blocked for a collective of a device's memory, or comes before one. Those come and end one after the other while a
  * step is under way, and each goes through several threads: what each would take to wake up is time in which the
  * devices of all ranks may have nothing to do. */
 static uint64_t patience_of(rota_submitter *submitter) {
     const rota_runtime *runtime = submitter->device->runtime;
-    const uint64_t own_ns = rota_patience_ns(&submitter->patience, runtime->options.spin_ns);
+    const uint64_t asked_ns = runtime->options.spin_ns;
+    const uint64_t own_ns =
+        is_at_work(submitter->device) ? asked_ns : rota_patience_ns(&submitter->patience, asked_ns);
     const bool has_blocked = ra_load_relaxed(&submitter->device->handover.blocked_count) != 0;
     for (uint32_t q = 0; has_blocked && own_ns < COLLECTIVE_SPIN_NS && q < runtime->queue_count; q++) {
         const rota_work *work = submitter->blocked_first[q];
