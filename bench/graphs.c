@@ -184,7 +184,7 @@ void bench_graph_node(const bench_graph *g, uint64_t index, bench_node *out_node
 static rota_status make_persistent(bench_graph *g, uint64_t buffer, const char *name, uint64_t size) {
     rota_buffer **out = g->options.slots ? &g->bound[buffer] : &g->buffers[buffer];
     uint64_t number = g->persistent_count++;
-    g->persistent_number[buffer] = (uint32_t)number + 1;
+    if (g->persistent_number) g->persistent_number[buffer] = (uint32_t)number + 1;
     if (g->options.slots)
         ROTA_TRY(rota_graph_buffer(g->graph, ROTA_BUFFER_SLOT, name, size, &g->buffers[buffer]));
     if (!g->options.runtime) return rota_buffer_create(name, size, out);
@@ -249,7 +249,7 @@ rota_status bench_graph_create(const bench_graph_options *options, bench_graph *
     g->buffers = calloc(g->buffer_count, sizeof *g->buffers);
     g->bound = calloc(g->buffer_count, sizeof *g->bound);
     g->roots = calloc(g->buffer_count / VIEWS_PER_ROOT + 1, sizeof *g->roots);
-    g->persistent_number = calloc(g->buffer_count, sizeof *g->persistent_number);
+    if (!options->real_sizes) g->persistent_number = calloc(g->buffer_count, sizeof *g->persistent_number);
     for (uint32_t row = 0; row < BENCH_LAYER_NODES && options->kind == BENCH_TRAIN; row++) {
         bench_node node;
         train_table_node(g, 0, row, &node);
@@ -258,7 +258,8 @@ rota_status bench_graph_create(const bench_graph_options *options, bench_graph *
     }
     if (options->seeds) g->seed_slots = calloc(g->node_count, sizeof *g->seed_slots);
     rota_status status = ROTA_OK;
-    if (!g->buffers || !g->bound || !g->roots || !g->persistent_number || (options->seeds && !g->seed_slots))
+    if (!g->buffers || !g->bound || !g->roots || (!options->real_sizes && !g->persistent_number) ||
+        (options->seeds && !g->seed_slots))
         status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " buffers", g->buffer_count);
     if (status == ROTA_OK) status = make_layer_names(g);
     if (status == ROTA_OK) status = rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "bench"), &g->graph);
@@ -279,10 +280,11 @@ rota_status bench_graph_create(const bench_graph_options *options, bench_graph *
 void bench_graph_release(bench_graph *g) {
     if (!g) return;
     /* The graph owns all but the persistent ones. */
-    if (g->buffers && g->bound && g->persistent_number)
-        for (uint64_t buffer = 0; buffer < g->buffer_count; buffer++)
-            if (g->persistent_number[buffer])
-                rota_buffer_release(g->options.slots ? g->bound[buffer] : g->buffers[buffer]);
+    if (g->buffers && g->bound)
+        for (uint64_t buffer = 0; buffer < g->buffer_count; buffer++) {
+            rota_buffer *held = g->options.slots ? g->bound[buffer] : g->buffers[buffer];
+            if (held && rota_buffer_get_kind(held) == ROTA_BUFFER_PERSISTENT) rota_buffer_release(held);
+        }
     for (uint64_t i = 0; i < g->root_count; i++) rota_buffer_release(g->roots[i]);
     rota_graph_release(g->graph);
     free(g->buffers);

@@ -48,7 +48,8 @@ typedef struct bench_graph {
     rota_buffer **roots; /* with a runtime: the allocations of which the persistent buffers are views */
     uint64_t root_count, persistent_count;
     uint32_t train_modes[BENCH_LAYER_NODES]; /* bench_params.modes of each row of a layer */
-    uint32_t *persistent_number; /* by buffer: 1 + number among the persistent ones; 0: not persistent */
+    /* By buffer: 1 + number among the persistent ones; 0: not persistent. NULL with real sizes. */
+    uint32_t *persistent_number;
 } bench_graph;
 
 /* One access of a node: bytes [offset, offset + size) of buffers[buffer]. */

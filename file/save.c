@@ -73,7 +73,7 @@ static rota_status gather_node(saver *s, const rota_recorder *lane, uint32_t ind
                                const rota_node_record *node) {
     if (node->is_counted) s->version = ROTA_GRAPH_FILE_VERSION_COUNTS;
     for (uint32_t i = 0; i < node->access_count; i++) {
-        const uint64_t key = rota_node_accesses(node)[i].buffer;
+        const uint64_t key = rota_access_stored(&rota_node_accesses(node)[i]);
         if (ROTA_ACCESS_IS_PERSISTENT(key))
             ROTA_TRY(rota_saved_buffers_add(&s->buffers, ROTA_ACCESS_BUFFER(key)));
     }
@@ -212,7 +212,8 @@ typedef struct part_writer {
 } part_writer;
 
 static void put_buffer(const part_writer *w, const rota_access_record *access) {
-    rota_cbor_put_uint(w->s->file, rota_saved_buffers_index(&w->s->buffers, w->number, access->buffer));
+    rota_cbor_put_uint(w->s->file,
+                       rota_saved_buffers_index(&w->s->buffers, w->number, rota_access_stored(access)));
 }
 
 /* But for a count. */
@@ -227,7 +228,7 @@ static void put_accesses(const part_writer *w, const rota_node_record *node) {
         put_buffer(w, &accesses[i]);
         rota_cbor_put_text(s->file, rota_access_mode_name(ROTA_ACCESS_MODE(&accesses[i])));
         rota_cbor_put_uint(s->file, ROTA_ACCESS_OFFSET(&accesses[i]));
-        rota_cbor_put_uint(s->file, accesses[i].size_bytes);
+        rota_cbor_put_uint(s->file, rota_access_size(&accesses[i]));
     }
 }
 
@@ -267,14 +268,14 @@ static void put_kernel(const part_writer *w, const rota_node_record *node) {
     const rota_param_binding *bindings = rota_node_bindings(node);
     const bool has_groups = !node->is_counted && (groups[0] || groups[1] || groups[2]);
     rota_cbor_put_map(s->file,
-                      (size_t)(2 + !!node->name + !!node->param_bytes + !!node->binding_count + has_groups +
-                               node->is_counted + !!node->device_plus_1 + !!node->queue_plus_1));
+                      (size_t)(2 + !!node->name + !!rota_node_param_bytes(node) + !!node->binding_count +
+                               has_groups + node->is_counted + !!node->device_plus_1 + !!node->queue_plus_1));
     put_pair(s->file, "kernel", rota_saved_kernels_index(&s->kernels, node));
     put_name(s, node->name);
     put_accesses(w, node);
-    if (node->param_bytes) {
+    if (rota_node_param_bytes(node)) {
         rota_cbor_put_text(s->file, "parameters");
-        rota_cbor_put_bytes(s->file, rota_node_params(node), node->param_bytes);
+        rota_cbor_put_bytes(s->file, rota_node_params(node), rota_node_param_bytes(node));
     }
     if (node->binding_count) {
         rota_cbor_put_text(s->file, "bindings");
@@ -350,7 +351,8 @@ static void put_node(part_writer *w, const rota_node_record *node) {
             put_buffer(w, &accesses[i]);
             rota_cbor_put_uint(s->file, ROTA_ACCESS_OFFSET(&accesses[i]));
         }
-        rota_cbor_put_uint(s->file, node->is_counted ? node->u.copy.unit_bytes : accesses[0].size_bytes);
+        rota_cbor_put_uint(s->file,
+                           node->is_counted ? node->u.copy.unit_bytes : rota_access_size(&accesses[0]));
         put_count(w, node);
         return;
     case ROTA_NODE_FILL:
@@ -359,7 +361,7 @@ static void put_node(part_writer *w, const rota_node_record *node) {
         rota_cbor_put_array(s->file, 4);
         put_buffer(w, &accesses[0]);
         rota_cbor_put_uint(s->file, ROTA_ACCESS_OFFSET(&accesses[0]));
-        rota_cbor_put_uint(s->file, accesses[0].size_bytes);
+        rota_cbor_put_uint(s->file, rota_access_size(&accesses[0]));
         rota_cbor_put_uint(s->file, node->u.fill.pattern);
         put_name(s, node->name);
         return;

@@ -87,7 +87,8 @@ static void describe(rota_saved_kernels *kernels, const rota_node_record *node,
     const rota_kernel *kernel = node->u.kernel.kernel;
     const void *params = rota_node_params(node);
     uint64_t bytes[ROTA_KERNEL_OPERANDS_MAX];
-    for (uint32_t i = 0; i < node->access_count; i++) bytes[i] = rota_node_accesses(node)[i].size_bytes;
+    for (uint32_t i = 0; i < node->access_count; i++)
+        bytes[i] = rota_access_size(&rota_node_accesses(node)[i]);
     memset(out_key, 0, sizeof *out_key);
     out_key->kernel = kernel;
     out_key->is_builtin = is_builtin(kernels, kernel);

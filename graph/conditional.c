@@ -101,9 +101,9 @@ static rota_status collect_body(recording *r, const rota_graph *body) {
         for (const rota_node_record *record; (record = rota_record_take(&cursor));) {
             const rota_access_record *accesses = rota_node_accesses(record);
             for (uint32_t i = 0; i < record->access_count; i++) {
-                if (accesses[i].buffer & 1) continue; /* the body's own */
-                ROTA_TRY(add_range(r, ROTA_ACCESS_BUFFER(accesses[i].buffer),
-                                   ROTA_ACCESS_OFFSET(&accesses[i]), accesses[i].size_bytes,
+                if (rota_access_stored(&accesses[i]) & 1) continue; /* the body's own */
+                ROTA_TRY(add_range(r, ROTA_ACCESS_BUFFER(rota_access_stored(&accesses[i])),
+                                   ROTA_ACCESS_OFFSET(&accesses[i]), rota_access_size(&accesses[i]),
                                    ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ));
             }
         }
@@ -284,8 +284,8 @@ static rota_status append(recording *r, rota_node *out_node) {
             (rota_access){it->root, it->low, it->high - it->low, it->is_written ? ROTA_READWRITE : ROTA_READ};
     }
     const uint32_t room = (uint32_t)sizeof(rota_access_record) * ROTA_CONDITIONAL_ROOM * kept->body_count;
-    rota_node_record header = {.record_bytes =
-                                   (uint32_t)(sizeof header + sizeof(rota_access_record) * count) + room,
+    const size_t bytes = sizeof(rota_node_record) + sizeof(rota_access_record) * count + room;
+    rota_node_record header = {.record_words = rota_record_words(bytes) & 0x3fffu,
                                .kind = ROTA_NODE_CONDITIONAL,
                                .access_count = (uint8_t)count,
                                .device_plus_1 = (uint8_t)r->placement.device_plus_1,
@@ -295,7 +295,7 @@ static rota_status append(recording *r, rota_node *out_node) {
     ROTA_TRY(rota_record_plain(lane, &header, accesses, out_node));
     kept->lane = lane;
     kept->index = lane->node_count - 1;
-    kept->record = (const rota_node_record *)(lane->next - header.record_bytes);
+    kept->record = (const rota_node_record *)(lane->next - bytes);
     memset(lane->next - room, 0, room);
     pthread_mutex_lock(&lane->graph->mutex);
     kept->next = lane->graph->conditionals;
@@ -312,17 +312,18 @@ static rota_status take_ranges(const recording *r, rota_conditional *node) {
     rota_node_record *record = (rota_node_record *)(uintptr_t)node->record;
     rota_access_record *accesses = (rota_access_record *)(record + 1);
     const uint32_t count = (uint32_t)r->ranges.count;
-    if (sizeof *record + sizeof *accesses * count > record->record_bytes)
+    if (sizeof *record + sizeof *accesses * count > rota_record_bytes(record))
         return rota_fail(ROTA_OUT_OF_RANGE, NODE "its bodies touch %u ranges, and %u when it was recorded",
                          NODE_ARGUMENTS(r), count, record->access_count);
     rota_buffer **roots = rota_arena_alloc(&r->lane->arena, sizeof *roots * (count + 1), 8);
-    if (!roots) return no_memory(r);
+    rota_wide_range *wide = rota_arena_alloc(&r->lane->arena, sizeof *wide * (count + 1), 8);
+    if (!roots || !wide) return no_memory(r);
     for (uint32_t i = 0; i < count; i++) {
         const range *it = (const range *)r->ranges.data + i;
         roots[i] = it->root;
-        accesses[i] = (rota_access_record){
-            rota_access_buffer_of(r->lane->graph, it->root),
-            it->low | (uint64_t)(it->is_written ? ROTA_READWRITE : ROTA_READ) << 56, it->high - it->low};
+        accesses[i] = rota_access_record_of(rota_access_buffer_of(r->lane->graph, it->root), it->low,
+                                            it->high - it->low, it->is_written ? ROTA_READWRITE : ROTA_READ,
+                                            rota_access_is_wide(it->low, it->high - it->low) ? wide++ : NULL);
     }
     node->roots = roots;
     node->condition = find_word(r, r->condition, r->condition_offset);

@@ -101,12 +101,12 @@ rota_status rota_record_counted_kernel(rota_recorder *recorder, const rota_kerne
     accesses[node->access_count] = count_access(count);
     const rota_kernel *kernel = node->kernel;
     const size_t bytes = rota_kernel_record_bytes(node) + sizeof(rota_access_record);
-    const rota_node_record header = {.record_bytes = (uint32_t)bytes,
-                                     .param_bytes = (uint16_t)kernel->param_bytes,
+    const rota_node_record header = {.record_words = rota_record_words(bytes) & 0x3fffu,
+                                     .param_words = (uint8_t)(kernel->param_bytes / 4),
                                      .kind = ROTA_NODE_KERNEL,
                                      .is_counted = true,
                                      .access_count = (uint8_t)(node->access_count + 1),
-                                     .binding_count = (uint8_t)node->binding_count,
+                                     .binding_count = node->binding_count & 0x1fu,
                                      .device_plus_1 = (uint8_t)node->placement.device_plus_1,
                                      .queue_plus_1 = (uint16_t)node->placement.queue_plus_1,
                                      .name = node->name,
@@ -144,11 +144,11 @@ rota_status rota_record_counted_copy(rota_recorder *recorder, rota_buffer *desti
     const rota_access accesses[3] = {{destination, destination_offset_bytes, most, ROTA_READWRITE},
                                      {source, source_offset_bytes, most, ROTA_READ},
                                      count_access(count)};
-    const rota_node_record header = {.record_bytes =
-                                         (uint32_t)(sizeof header + 3 * sizeof(rota_access_record)),
-                                     .kind = ROTA_NODE_COPY,
-                                     .is_counted = true,
-                                     .access_count = 3,
-                                     .u.copy = {.unit_bytes = unit, .count_max = count->max}};
+    const rota_node_record header = {
+        .record_words = rota_record_words(sizeof header + 3 * sizeof(rota_access_record)) & 0x3fff,
+        .kind = ROTA_NODE_COPY,
+        .is_counted = true,
+        .access_count = 3,
+        .u.copy = {.unit_bytes = unit, .count_max = count->max}};
     return rota_record_plain(recorder, &header, accesses, out_node);
 }

@@ -14,6 +14,7 @@
 #include "base/set.h"
 #include "graph/buffer_internal.h"
 #include "graph/graph.h"
+#include "graph/node_record.h"
 
 /* A host node that ends later, of what a device may do as well (a collective by its vendor's library). Operand 0 is in
  * the host's memory. Where the plan's first device is one that it `is_on`, the others stay there, and `device` begins
@@ -41,85 +42,6 @@ typedef struct rota_host_on_device {
     /* As a plan was compiled with rota_compile_options.compare_ranks, of the same: by who compiles. Waits. */
     rota_status (*compared)(void *const *users, uint32_t count);
 } rota_host_on_device;
-
-typedef enum rota_node_kind {
-    ROTA_NODE_KERNEL,
-    ROTA_NODE_COPY, /* access 0 destination, access 1 source; the count's, if it is counted */
-    ROTA_NODE_FILL,
-    ROTA_NODE_HOST,
-    ROTA_NODE_CONDITIONAL /* accesses as conditional.c inferred them */
-} rota_node_kind;
-
-/* A recorded access. Buffers of the graph are stored by lane and index, so that compile need not touch the
- * buffer objects; PERSISTENT ones by pointer. */
-typedef struct rota_access_record {
-    /* rota_graph_buffer_key of a graph's, else the root rota_buffer's address, which is even; plus
-     * ROTA_ACCESS_OUTER where that is a buffer of a graph that the node's graph is a body within. */
-    uint64_t buffer;
-    uint64_t offset_mode; /* offset in the root | mode << 56 */
-    uint64_t size_bytes;
-} rota_access_record;
-
-#define ROTA_ACCESS_OUTER ((uint64_t)2)
-/* Held by the lane: neither the graph's nor an outer one's. */
-#define ROTA_ACCESS_IS_PERSISTENT(stored) (((stored) & (1 | ROTA_ACCESS_OUTER)) == 0)
-/* The buffer of what is no key. */
-#define ROTA_ACCESS_BUFFER(stored) ((rota_buffer *)(uintptr_t)((stored) & ~ROTA_ACCESS_OUTER))
-
-#define ROTA_ACCESS_OFFSET(record) ((record)->offset_mode & (((uint64_t)1 << 56) - 1))
-#define ROTA_ACCESS_MODE(record) ((rota_access_mode)((record)->offset_mode >> 56))
-
-/* Header of a node record; followed by accesses, then bindings, then parameters. */
-typedef struct rota_node_record {
-    uint32_t record_bytes;
-    uint16_t param_bytes;
-    uint8_t kind; /* rota_node_kind */
-    uint8_t access_count;
-    uint8_t binding_count;
-    uint8_t device_plus_1;
-    uint16_t queue_plus_1;
-    bool is_counted;       /* a kernel or a copy: its last access is a 4-byte count (counted.h) */
-    bool may_be_on_device; /* a host node, whose `later` is a rota_host_on_device's `host` */
-    uint8_t reserved[2];   /* 0, so that equal nodes have equal bytes */
-    const char *name;      /* NULL: the kernel's, or the kind's */
-    union {
-        struct {
-            const rota_kernel *kernel;
-            uint32_t groups[3]; /* of a counted one: of rota_count items_per_group, bindable_plus_1; and 0 */
-            uint32_t count_max;
-        } kernel;
-        struct {
-            uint64_t unit_bytes; /* of one that is counted */
-            uint32_t count_max;
-        } copy;
-        struct {
-            uint32_t pattern;
-        } fill;
-        struct {
-            rota_host_fn fn;
-            void *user;
-            const rota_host_later *later; /* in the place of fn */
-        } host;
-        const struct rota_conditional *conditional; /* conditional_internal.h */
-    } u;
-} rota_node_record;
-/* There is one for each node, which recording writes and compiling reads. */
-_Static_assert(sizeof(void *) != 8 || sizeof(rota_node_record) == 48, "no more than it needs");
-
-/* Of one that is counted. */
-static inline uint32_t rota_node_count_max(const rota_node_record *node) {
-    return node->kind == ROTA_NODE_COPY ? node->u.copy.count_max : node->u.kernel.count_max;
-}
-
-static inline const rota_access_record *rota_node_accesses(const rota_node_record *node) {
-    return (const rota_access_record *)(node + 1);
-}
-static inline const rota_param_binding *rota_node_bindings(const rota_node_record *node) {
-    return (const rota_param_binding *)(rota_node_accesses(node) + node->access_count);
-}
-static inline const void *rota_node_params(const rota_node_record *node) {
-    return rota_node_bindings(node) + node->binding_count;
-}
 
 typedef struct rota_lane_chunk {
     struct rota_lane_chunk *next;

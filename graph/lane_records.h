@@ -21,7 +21,7 @@ static inline rota_record_cursor rota_lane_records(const struct rota_recorder *l
 static inline const rota_node_record *rota_record_take(rota_record_cursor *cursor) {
     const rota_node_record *record = (const rota_node_record *)cursor->next;
     if (!record) return NULL;
-    cursor->next += record->record_bytes;
+    cursor->next += rota_record_bytes(record);
     if (cursor->next == cursor->chunk->end) *cursor = rota_chunk_records(cursor->chunk->next);
     return record;
 }

@@ -93,7 +93,8 @@ rota_status rota_recorder_reserve(rota_recorder *recorder, uint64_t nodes, uint6
         return rota_fail(ROTA_OUT_OF_RANGE, "reserve on recorder '%s': counts above 2^40", recorder->name);
     /* Per node: header and rounding of the parameters. A binding takes twice the 4 bytes that the parameter
      * it binds has at least. */
-    uint64_t bytes = nodes * (sizeof(rota_node_record) + 8) + accesses * sizeof(rota_access_record) +
+    uint64_t bytes = nodes * (sizeof(rota_node_record) + 8) +
+                     accesses * (sizeof(rota_access_record) + sizeof(rota_wide_range)) +
                      param_bytes * (1 + sizeof(rota_param_binding) / 4);
     if (bytes > (uint64_t)(recorder->end - recorder->next)) ROTA_TRY(add_chunk(recorder, (size_t)bytes));
     /* Each access may be the first, or the first for a while, of a persistent buffer. */
@@ -120,6 +121,9 @@ typedef struct context {
     const char *lane;
     uint32_t index;
     const char *name;
+    rota_recorder *recorder; /* NULL: a rewrite's, with `arena` */
+    rota_arena *arena;
+    size_t record_bytes; /* at recorder->next */
 } context;
 
 #define AT ROTA_NODE_TEXT
@@ -161,6 +165,16 @@ static __attribute__((cold, noinline)) rota_status refuse_access(const context *
         AT_ARGUMENTS(where), number, (unsigned long long)(buffer->root_offset + offset), buffer->root->name);
 }
 
+/* Room for a range that a record does not hold: within reserved room at the end of the lane's. */
+static __attribute__((cold, noinline)) rota_wide_range *add_wide(const context *where) {
+    rota_recorder *lane = where->recorder;
+    if (!lane) return rota_arena_alloc(where->arena, sizeof(rota_wide_range), 8);
+    if ((size_t)(lane->end - lane->next) < where->record_bytes + sizeof(rota_wide_range))
+        return rota_arena_alloc(&lane->arena, sizeof(rota_wide_range), 8);
+    lane->end -= sizeof(rota_wide_range);
+    return (rota_wide_range *)lane->end;
+}
+
 /* Fills the record of one access. `alignment` is that of the first byte, 1 or 4: kernels may read words. */
 static inline __attribute__((always_inline)) rota_status resolve_access(const context *where, uint32_t number,
                                                                         const rota_access *access,
@@ -177,25 +191,31 @@ static inline __attribute__((always_inline)) rota_status resolve_access(const co
                              (buffer->is_read_only && access->mode != ROTA_READ) || start % alignment != 0,
                          0))
         return refuse_access(where, number, access);
-    out->buffer = buffer->graph ? buffer->graph_key : (uint64_t)(uintptr_t)buffer->root;
+    uint64_t stored = buffer->graph ? buffer->graph_key : (uint64_t)(uintptr_t)buffer->root;
     if (__builtin_expect(buffer->graph != where->graph && buffer->graph, 0)) {
         if (!is_of_outer(where->graph, buffer)) return refuse_access(where, number, access);
-        out->buffer = (uint64_t)(uintptr_t)buffer->root | ROTA_ACCESS_OUTER;
+        stored = (uint64_t)(uintptr_t)buffer->root | ROTA_ACCESS_OUTER;
     }
-    out->offset_mode = start | (uint64_t)access->mode << 56;
-    out->size_bytes = size;
+    rota_wide_range *wide = NULL;
+    if (__builtin_expect(rota_access_is_wide(start, size), 0)) {
+        wide = add_wide(where);
+        if (!wide)
+            return rota_fail(ROTA_OUT_OF_MEMORY, AT "access %u: no host memory", AT_ARGUMENTS(where), number);
+    }
+    *out = rota_access_record_of(stored, start, size, access->mode, wide);
     return ROTA_OK;
 }
 
 static inline bool ranges_overlap(const rota_access_record *a, const rota_access_record *b) {
-    return a->buffer == b->buffer && ROTA_ACCESS_OFFSET(a) < ROTA_ACCESS_OFFSET(b) + b->size_bytes &&
-           ROTA_ACCESS_OFFSET(b) < ROTA_ACCESS_OFFSET(a) + a->size_bytes;
+    return rota_access_stored(a) == rota_access_stored(b) &&
+           rota_access_offset(a) < rota_access_offset(b) + rota_access_size(b) &&
+           rota_access_offset(b) < rota_access_offset(a) + rota_access_size(a);
 }
 
 /* A bit of 64 for a buffer: accesses with different bits are of different buffers. Neighbours in a lane, and
  * in memory, have different bits. */
 static inline uint64_t buffer_bit(const rota_access_record *access) {
-    return (uint64_t)1 << ((access->buffer >> 1 ^ access->buffer >> 7) % 64);
+    return (uint64_t)1 << ((access->buffer_mode >> 1 ^ access->buffer_mode >> 7) % 64);
 }
 
 /* Two accesses of one node may overlap if neither writes, if they are the same range and the kernel's
@@ -212,7 +232,7 @@ static __attribute__((noinline)) rota_status check_overlaps(const context *where
             if (!writes_i && !writes_j) continue;
             if (writes_i && writes_j && kernel && kernel->flags & ROTA_KERNEL_INTERLEAVED) continue;
             bool same = ROTA_ACCESS_OFFSET(&accesses[i]) == ROTA_ACCESS_OFFSET(&accesses[j]) &&
-                        accesses[i].size_bytes == accesses[j].size_bytes;
+                        rota_access_size(&accesses[i]) == rota_access_size(&accesses[j]);
             if (same && kernel) {
                 const uint32_t operands = (1u << kernel->operand_count) - 1; /* a count is none of them */
                 uint32_t out = kernel->inplace_outputs & operands, in = kernel->inplace_inputs & operands;
@@ -352,7 +372,10 @@ static inline __attribute__((always_inline)) rota_status check_kernel(const cont
 
 rota_status rota_record_check_kernel(const rota_recorder *recorder, const rota_kernel_node *node) {
     const char *name = node->name || !node->kernel ? node->name : node->kernel->name;
-    const context where = {recorder->graph, recorder->name, recorder->node_count, name ? name : ""};
+    const context where = {.graph = recorder->graph,
+                           .lane = recorder->name,
+                           .index = recorder->node_count,
+                           .name = name ? name : ""};
     if (!node->kernel) return rota_fail(ROTA_INVALID_ARGUMENT, AT "no kernel", AT_ARGUMENTS(&where));
     if (node->binding_count > ROTA_KERNEL_BINDABLE_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, AT "%u bindings, expected at most %d", AT_ARGUMENTS(&where),
@@ -397,16 +420,16 @@ build_kernel(const context *where, const rota_kernel_node *node, size_t record_b
         uint64_t bit = buffer_bit(&accesses[i]);
         seen_twice |= seen & bit;
         seen |= bit;
-        persistent |= (uint32_t)ROTA_ACCESS_IS_PERSISTENT(accesses[i].buffer) << i;
+        persistent |= (uint32_t)ROTA_ACCESS_IS_PERSISTENT(rota_access_stored(&accesses[i])) << i;
     }
     if (seen_twice) ROTA_TRY(check_overlaps(where, node->kernel, accesses, node->accesses, count));
     *out_persistent = persistent;
     *record = (rota_node_record){
-        .record_bytes = (uint32_t)record_bytes,
-        .param_bytes = (uint16_t)node->kernel->param_bytes,
+        .record_words = rota_record_words(record_bytes) & 0x3fffu,
+        .param_words = (uint8_t)(node->kernel->param_bytes / 4),
         .kind = ROTA_NODE_KERNEL,
         .access_count = (uint8_t)node->access_count,
-        .binding_count = (uint8_t)node->binding_count,
+        .binding_count = node->binding_count & 0x1fu,
         .device_plus_1 = (uint8_t)node->placement.device_plus_1,
         .queue_plus_1 = (uint16_t)node->placement.queue_plus_1,
         .name = node->name,
@@ -418,9 +441,12 @@ build_kernel(const context *where, const rota_kernel_node *node, size_t record_b
     return ROTA_OK;
 }
 
-rota_status rota_kernel_record_build(rota_graph *graph, const rota_kernel_node *node,
+rota_status rota_kernel_record_build(rota_graph *graph, const rota_kernel_node *node, rota_arena *arena,
                                      rota_node_record *out_record) {
-    context where = {graph, "rewrite", 0, node->name ? node->name : node->kernel->name};
+    context where = {.graph = graph,
+                     .lane = "rewrite",
+                     .name = node->name ? node->name : node->kernel->name,
+                     .arena = arena};
     uint32_t persistent;
     return build_kernel(&where, node, rota_kernel_record_bytes(node), out_record, &persistent);
 }
@@ -448,7 +474,7 @@ static inline rota_status commit_record(rota_recorder *lane, const rota_access *
     for (; persistent; persistent &= persistent - 1)
         ROTA_TRY(hold_persistent(lane, given[__builtin_ctz(persistent)].buffer->root));
     const rota_node_record *record = (const rota_node_record *)lane->next;
-    lane->next += record->record_bytes;
+    lane->next += rota_record_bytes(record);
     for (uint32_t line = 0; line < 2; line++)
         rota_prefetch_for_write(lane->next + AHEAD_BYTES + (size_t)64 * line);
     if (out_node) *out_node = (rota_node){lane->lane, lane->node_count};
@@ -475,15 +501,18 @@ rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *
     if (__builtin_expect(!node->kernel, 0))
         return rota_fail(ROTA_INVALID_ARGUMENT, ROTA_NODE_TEXT "no kernel",
                          ROTA_NODE_ARGUMENTS(recorder, node->name ? node->name : ""));
-    context where = {recorder->graph, recorder->name, recorder->node_count,
-                     node->name ? node->name : node->kernel->name};
+    context where = {.graph = recorder->graph,
+                     .lane = recorder->name,
+                     .index = recorder->node_count,
+                     .name = node->name ? node->name : node->kernel->name,
+                     .recorder = recorder};
     if (__builtin_expect(node->binding_count > ROTA_KERNEL_BINDABLE_MAX, 0))
         return rota_fail(ROTA_INVALID_ARGUMENT, AT "%u bindings, expected at most %d", AT_ARGUMENTS(&where),
                          node->binding_count, ROTA_KERNEL_BINDABLE_MAX);
     if (__builtin_expect(node->access_count > ROTA_KERNEL_OPERANDS_MAX, 0))
         return refuse_kernel(&where, node);
     for (uint32_t i = 0; i < node->access_count; i++) rota_prefetch(node->accesses[i].buffer);
-    size_t bytes = rota_kernel_record_bytes(node);
+    size_t bytes = where.record_bytes = rota_kernel_record_bytes(node);
     ROTA_TRY(begin_record(recorder, bytes, where.name));
     uint32_t persistent;
     ROTA_TRY(build_kernel(&where, node, bytes, (rota_node_record *)recorder->next, &persistent));
@@ -494,8 +523,13 @@ rota_status rota_record_plain(rota_recorder *lane, const rota_node_record *heade
                               const rota_access *accesses, rota_node *out_node) {
     const bool is_conditional = header->kind == ROTA_NODE_CONDITIONAL,
                is_kernel = header->kind == ROTA_NODE_KERNEL;
-    context where = {lane->graph, lane->name, lane->node_count, rota_node_record_name(header)};
-    ROTA_TRY(begin_record(lane, header->record_bytes, where.name));
+    context where = {.graph = lane->graph,
+                     .lane = lane->name,
+                     .index = lane->node_count,
+                     .name = rota_node_record_name(header),
+                     .recorder = lane,
+                     .record_bytes = rota_record_bytes(header)};
+    ROTA_TRY(begin_record(lane, where.record_bytes, where.name));
     rota_node_record *record = (rota_node_record *)lane->next;
     *record = *header;
     rota_access_record *resolved = (rota_access_record *)(record + 1);
@@ -503,25 +537,25 @@ rota_status rota_record_plain(rota_recorder *lane, const rota_node_record *heade
     for (uint32_t i = 0; i < header->access_count; i++) {
         ROTA_TRY(resolve_access(&where, i, &accesses[i], header->kind == ROTA_NODE_HOST || is_kernel ? 4 : 1,
                                 &resolved[i]));
-        if (!ROTA_ACCESS_IS_PERSISTENT(resolved[i].buffer)) continue;
+        if (!ROTA_ACCESS_IS_PERSISTENT(rota_access_stored(&resolved[i]))) continue;
         if (is_conditional) /* which may have more than there are bits; more references than needed do no harm */
             ROTA_TRY(hold_persistent(lane, accesses[i].buffer->root));
         else
             persistent |= (uint32_t)1 << i;
     }
     if (header->kind == ROTA_NODE_FILL &&
-        (ROTA_ACCESS_OFFSET(resolved) % 4 != 0 || resolved->size_bytes % 4 != 0))
+        (ROTA_ACCESS_OFFSET(resolved) % 4 != 0 || rota_access_size(resolved) % 4 != 0))
         return rota_fail(ROTA_MISALIGNED,
                          AT "fill of bytes [%llu, +%llu) of buffer '%s', expected multiples of 4",
                          AT_ARGUMENTS(&where), (unsigned long long)ROTA_ACCESS_OFFSET(resolved),
-                         (unsigned long long)resolved->size_bytes, accesses->buffer->root->name);
+                         (unsigned long long)rota_access_size(resolved), accesses->buffer->root->name);
     const rota_kernel *kernel = is_kernel ? header->u.kernel.kernel : NULL;
     if (!is_conditional) ROTA_TRY(check_overlaps(&where, kernel, resolved, accesses, header->access_count));
     return commit_record(lane, accesses, persistent, out_node);
 }
 
-static uint32_t plain_bytes(uint32_t access_count) {
-    return (uint32_t)(sizeof(rota_node_record) + sizeof(rota_access_record) * access_count);
+static uint32_t plain_words(uint32_t access_count) {
+    return rota_record_words(sizeof(rota_node_record) + sizeof(rota_access_record) * access_count);
 }
 
 rota_status rota_record_copy(rota_recorder *recorder, rota_buffer *destination,
@@ -544,7 +578,8 @@ rota_status rota_record_copy(rota_recorder *recorder, rota_buffer *destination,
                 recorder->name, recorder->node_count, (unsigned long long)left_source, source->root->name,
                 (unsigned long long)left_destination, destination->root->name);
     }
-    rota_node_record header = {.record_bytes = plain_bytes(2), .kind = ROTA_NODE_COPY, .access_count = 2};
+    rota_node_record header = {
+        .record_words = plain_words(2) & 0x3fffu, .kind = ROTA_NODE_COPY, .access_count = 2};
     return rota_record_plain(recorder, &header, accesses, out_node);
 }
 
@@ -552,7 +587,7 @@ static rota_status record_fill(rota_recorder *recorder, const char *name, rota_b
                                uint64_t offset_bytes, uint64_t size_bytes, uint32_t pattern,
                                rota_node *out_node) {
     rota_access access = {destination, offset_bytes, size_bytes, ROTA_WRITE};
-    rota_node_record header = {.record_bytes = plain_bytes(1),
+    rota_node_record header = {.record_words = plain_words(1) & 0x3fffu,
                                .kind = ROTA_NODE_FILL,
                                .access_count = 1,
                                .name = name,

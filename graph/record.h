@@ -16,7 +16,7 @@ const char *rota_node_record_name(const rota_node_record *node);
 rota_status rota_record_named_fill(rota_recorder *recorder, const char *name, rota_buffer *destination,
                                    uint64_t offset_bytes, uint64_t size_bytes, uint32_t pattern);
 
-/* The node at lane->next: header and accesses, which are copied. What the header's record_bytes has room for behind
+/* The node at lane->next: header and accesses, which are copied. What the header says it has room for behind
  * those is the caller's to write afterwards, as are a kernel's checks before. Accesses of ROTA_NODE_CONDITIONAL don't
  * overlap. */
 rota_status rota_record_plain(rota_recorder *recorder, const rota_node_record *header,
@@ -38,9 +38,9 @@ rota_status rota_record_host_on_device(rota_recorder *recorder, const rota_host_
                                        const rota_host_on_device *on_device);
 
 /* Builds a kernel node's record in memory of the caller (size from rota_kernel_record_bytes), after the same
- * checks as rota_record_kernel; for rewriting. */
+ * checks as rota_record_kernel; for rewriting. `arena`: for what it refers to. */
 size_t rota_kernel_record_bytes(const rota_kernel_node *node);
-rota_status rota_kernel_record_build(rota_graph *graph, const rota_kernel_node *node,
+rota_status rota_kernel_record_build(rota_graph *graph, const rota_kernel_node *node, rota_arena *arena,
                                      rota_node_record *out_record);
 
 #endif

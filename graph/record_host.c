@@ -23,7 +23,8 @@ static rota_status record_host(rota_recorder *recorder, const rota_host_node *no
         return rota_fail(ROTA_INVALID_ARGUMENT, ROTA_NODE_TEXT "%u accesses, expected at most %d",
                          ROTA_NODE_ARGUMENTS(recorder, name), node->access_count, ROTA_KERNEL_OPERANDS_MAX);
     rota_node_record header = {
-        .record_bytes = (uint32_t)(sizeof header + sizeof(rota_access_record) * node->access_count),
+        .record_words =
+            rota_record_words(sizeof header + sizeof(rota_access_record) * node->access_count) & 0x3fffu,
         .kind = ROTA_NODE_HOST,
         .access_count = (uint8_t)node->access_count,
         .may_be_on_device = may_be_on_device,

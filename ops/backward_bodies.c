@@ -26,7 +26,8 @@ static rota_status note_writes(rota_tape *tape, const rota_conditional *node) {
         rota_tape_body_write *write = entry ? rota_arena_alloc(&tape->arena, sizeof *write, 8) : NULL;
         if (!write) return rota_backward_no_memory();
         const uint64_t begin = ROTA_ACCESS_OFFSET(&accesses[i]);
-        *write = (rota_tape_body_write){entry->body_writes, node, begin, begin + accesses[i].size_bytes};
+        *write =
+            (rota_tape_body_write){entry->body_writes, node, begin, begin + rota_access_size(&accesses[i])};
         entry->body_writes = write;
     }
     return ROTA_OK;
@@ -69,7 +70,7 @@ static rota_status check_passed(rota_tape *tape, const rota_conditional *node) {
 
 /* Whether a parameter has bytes there. */
 static bool is_parameter(const rota_tape_buffer *entry, const rota_access_record *access) {
-    const uint64_t begin = ROTA_ACCESS_OFFSET(access), end = begin + access->size_bytes;
+    const uint64_t begin = ROTA_ACCESS_OFFSET(access), end = begin + rota_access_size(access);
     const uint32_t first = rota_gradient_given_from(entry, begin);
     return first < entry->given_count && entry->given[first]->begin < end;
 }

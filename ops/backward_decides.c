@@ -215,7 +215,8 @@ bool rota_decides_is_touched(rota_tape *tape, const rota_conditional *node) {
     const rota_access_record *accesses = rota_node_accesses(node->record);
     for (uint32_t i = 0; i < node->record->access_count; i++) {
         const uint64_t begin = ROTA_ACCESS_OFFSET(&accesses[i]);
-        const rota_tensor bytes = rota_backward_words(node->roots[i], begin, begin + accesses[i].size_bytes);
+        const rota_tensor bytes =
+            rota_backward_words(node->roots[i], begin, begin + rota_access_size(&accesses[i]));
         if (ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ && rota_gradient_touched(tape, &bytes)) return true;
     }
     return false;

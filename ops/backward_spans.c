@@ -436,9 +436,9 @@ static rota_status note_node(void *user, rota_conditional *node) {
 /* Nodes that are no ops of the tape's: they write neither what ops read nor what a gradient flows through. */
 static rota_status check_write(rota_backward_body *c, const rota_node_record *record,
                                const rota_access_record *access) {
-    if (access->buffer & 1 || ROTA_ACCESS_MODE(access) == ROTA_READ) return ROTA_OK;
-    rota_buffer *root = ROTA_ACCESS_BUFFER(access->buffer);
-    const uint64_t begin = ROTA_ACCESS_OFFSET(access), end = begin + access->size_bytes;
+    if (rota_access_stored(access) & 1 || ROTA_ACCESS_MODE(access) == ROTA_READ) return ROTA_OK;
+    rota_buffer *root = ROTA_ACCESS_BUFFER(rota_access_stored(access));
+    const uint64_t begin = ROTA_ACCESS_OFFSET(access), end = begin + rota_access_size(access);
     const rota_tensor bytes = rota_backward_words(root, begin, end);
     rota_backward_span **list = rota_backward_spans_of(c, &bytes);
     if (!list) return rota_backward_no_memory();

@@ -70,9 +70,9 @@ static rota_status expect(const certifier *c, uint32_t n, uint32_t k, const rota
         const rota_node_record *record = operation->record;
         if (k >= record->access_count) return ROTA_OK; /* a workspace */
         const rota_access_record *access = &rota_node_accesses(record)[k];
-        out->buffer = recorded_buffer(c, access->buffer);
+        out->buffer = recorded_buffer(c, rota_access_stored(access));
         out->offset = ROTA_ACCESS_OFFSET(access);
-        out->size = access->size_bytes;
+        out->size = rota_access_size(access);
         out->mode = ROTA_ACCESS_MODE(access);
         return out->buffer ? ROTA_OK
                            : rota_certify_wrong(c, "%s touches no buffer", rota_operation_describe(plan, n));

@@ -17,6 +17,7 @@ typedef struct maker {
     const rota_node_record *node;
     const rota_access_record *accesses; /* of it */
     rota_check_operand *operands;
+    rota_wide_range *wide; /* by run and operand: of all of a shadow, and of what is the operand there */
     shadow shadows[2][ROTA_KERNEL_OPERANDS_MAX];
     uint32_t written[ROTA_KERNEL_OPERANDS_MAX], written_count; /* operands that it does not only read */
     rota_check_records *out;
@@ -31,8 +32,8 @@ static rota_node_record *add_record(maker *m, rota_node_kind kind, uint32_t acce
     const size_t bytes = sizeof(rota_node_record) + sizeof(rota_access_record) * access_count;
     rota_node_record *made = rota_arena_alloc(&m->c->plan->arena, bytes, 8);
     if (!made) return NULL;
-    *made = (rota_node_record){.record_bytes = (uint32_t)bytes,
-                               .kind = (uint8_t)kind,
+    *made = (rota_node_record){.record_words = rota_record_words(bytes) & 0x3fffu,
+                               .kind = (unsigned)kind & 7u,
                                .access_count = (uint8_t)access_count,
                                .device_plus_1 = m->node->device_plus_1,
                                .queue_plus_1 = m->node->queue_plus_1,
@@ -45,32 +46,36 @@ static rota_access_record *accesses_of(rota_node_record *record) {
     return (rota_access_record *)(record + 1);
 }
 
-static rota_access_record access_to(uint64_t buffer, uint64_t offset, uint64_t size, rota_access_mode mode) {
-    return (rota_access_record){buffer, offset | (uint64_t)mode << 56, size};
+static rota_wide_range *wide_of(const maker *m, int run, uint32_t operand) {
+    return m->wide + 2 * ((size_t)run * m->node->access_count + operand);
 }
 static rota_access_record whole_shadow(const maker *m, int run, uint32_t operand, rota_access_mode mode) {
     const shadow *s = &m->shadows[run][operand];
-    return access_to(s->reference, 0, s->size_bytes, mode);
+    const bool is_wide = rota_access_is_wide(0, s->size_bytes);
+    return rota_access_record_of(s->reference, 0, s->size_bytes, mode,
+                                 is_wide ? wide_of(m, run, operand) : NULL);
 }
 static rota_access_record in_shadow(const maker *m, int run, uint32_t operand, rota_access_mode mode) {
     const rota_check_operand *it = &m->operands[operand];
-    return access_to(m->shadows[run][operand].reference, it->lead_bytes, it->size_bytes, mode);
+    const bool is_wide = rota_access_is_wide(it->lead_bytes, it->size_bytes);
+    return rota_access_record_of(m->shadows[run][operand].reference, it->lead_bytes, it->size_bytes, mode,
+                                 is_wide ? wide_of(m, run, operand) + 1 : NULL);
 }
 static rota_access_record at_original(const maker *m, uint32_t operand, rota_access_mode mode) {
     const rota_access_record *access = &m->accesses[operand];
-    return access_to(access->buffer, ROTA_ACCESS_OFFSET(access), access->size_bytes, mode);
+    return rota_access_record_like(access, rota_access_stored(access), mode);
 }
 
 /* An operand keeps its place modulo a buffer's alignment: what its kernel was promised of it stays true. */
 static rota_status describe(maker *m, uint32_t operand) {
     const rota_access_record *access = &m->accesses[operand];
     uint32_t buffer = ROTA_NONE;
-    ROTA_TRY(rota_compile_buffer_index(m->c, access->buffer, &buffer));
+    ROTA_TRY(rota_compile_buffer_index(m->c, rota_access_stored(access), &buffer));
     m->operands[operand] = (rota_check_operand){
         .buffer = ((const rota_plan_buffer *)m->c->buffers.data)[buffer].buffer->name,
         .offset_bytes = ROTA_ACCESS_OFFSET(access),
         .lead_bytes = ROTA_CHECK_BAND + ROTA_ACCESS_OFFSET(access) % ROTA_BUFFER_ALIGNMENT,
-        .size_bytes = access->size_bytes,
+        .size_bytes = rota_access_size(access),
         .mode = ROTA_ACCESS_MODE(access),
         .number = operand,
     };
@@ -137,9 +142,9 @@ static rota_status prepare_run(maker *m, int run, uint32_t pattern) {
 }
 
 static rota_status add_run(maker *m, int run) {
-    rota_node_record *made = rota_arena_alloc(&m->c->plan->arena, m->node->record_bytes, 8);
+    rota_node_record *made = rota_arena_alloc(&m->c->plan->arena, rota_record_bytes(m->node), 8);
     if (!made) return rota_compile_no_memory(m->c);
-    memcpy(made, m->node, m->node->record_bytes);
+    memcpy(made, m->node, rota_record_bytes(m->node));
     for (uint32_t i = 0; i < made->access_count; i++)
         accesses_of(made)[i] = in_shadow(m, run, i, m->operands[i].mode);
     m->out->list[m->out->count++] = made;
@@ -208,10 +213,10 @@ bool rota_compile_can_check(const rota_node_record *record) {
         for (uint32_t i = 0; i < j; i++) {
             const rota_access_record *a = &accesses[i], *b = &accesses[j];
             if (ROTA_ACCESS_MODE(a) == ROTA_READ || ROTA_ACCESS_MODE(b) == ROTA_READ ||
-                a->buffer != b->buffer)
+                rota_access_stored(a) != rota_access_stored(b))
                 continue;
-            if (ROTA_ACCESS_OFFSET(a) < ROTA_ACCESS_OFFSET(b) + b->size_bytes &&
-                ROTA_ACCESS_OFFSET(b) < ROTA_ACCESS_OFFSET(a) + a->size_bytes)
+            if (ROTA_ACCESS_OFFSET(a) < ROTA_ACCESS_OFFSET(b) + rota_access_size(b) &&
+                ROTA_ACCESS_OFFSET(b) < ROTA_ACCESS_OFFSET(a) + rota_access_size(a))
                 return false;
         }
     return true;
@@ -225,7 +230,8 @@ rota_status rota_compile_check(rota_compiler *c, uint32_t part, const rota_node_
     *out_records = (rota_check_records){
         .list = rota_arena_alloc(&c->scratch, sizeof *out_records->list * (6 * (size_t)count + 3), 8)};
     m.operands = rota_arena_alloc(&c->plan->arena, sizeof *m.operands * (count + (size_t)1), 8);
-    if (!out_records->list || !m.operands) return rota_compile_no_memory(c);
+    m.wide = rota_arena_alloc(&c->plan->arena, sizeof *m.wide * (4 * (size_t)count + 1), 8);
+    if (!out_records->list || !m.operands || !m.wide) return rota_compile_no_memory(c);
     for (uint32_t i = 0; i < count; i++) ROTA_TRY(describe(&m, i));
     find_scratch(&m, c->partitions.device[part]);
     if (m.written_count + 3 > ROTA_KERNEL_OPERANDS_MAX)

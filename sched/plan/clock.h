@@ -9,20 +9,25 @@
  * kept. */
 enum { ROTA_CLOCK_ENTRIES = 6 };
 
-/* A vector clock over chains: operations of one chain are totally ordered by kept edges. `latest[i]` is the
- * last operation of chain[i] known to come before, the highest first; the operation's own chain is implied up to
- * itself. One cache line: an operation's predecessors may be anywhere. */
+/* A vector clock over chains: operations of one chain are totally ordered by kept edges. `latest` has the last
+ * operations of other chains that are known to come before, one a chain, the highest first, and ROTA_NONE behind the
+ * last where there are fewer; which chains these are is the operations' own to say. The operation's own chain is
+ * implied up to itself. Two to a cache line: an operation's predecessors may be anywhere. */
 typedef struct rota_clock {
-    _Alignas(64) uint32_t own_chain;
-    uint32_t count;
-    uint32_t chain[ROTA_CLOCK_ENTRIES];
-    uint32_t latest[ROTA_CLOCK_ENTRIES];
-    uint32_t level;           /* one more than the highest of its predecessors', where all is on one queue */
+    _Alignas(
+        32) uint32_t level;   /* one more than the highest of its predecessors', where all is on one queue */
     uint32_t candidate_epoch; /* of edges: the last operation that has this one as candidate, plus 1 */
+    uint32_t latest[ROTA_CLOCK_ENTRIES];
 } rota_clock;
-_Static_assert(sizeof(rota_clock) == 64, "a clock is a cache line");
+_Static_assert(sizeof(rota_clock) == 32, "there is one for each operation");
+
+/* Of all operations. */
+typedef struct rota_clocks {
+    rota_clock *clock;
+    uint32_t *chain; /* the one that it is on: apart, since those of all that a clock knows are asked for */
+} rota_clocks;
 
 /* True if the clocks prove that operation a completes before b starts (a < b). */
-bool rota_clock_before(const rota_clock *clocks, uint32_t a, uint32_t b);
+bool rota_clock_before(const rota_clocks *clocks, uint32_t a, uint32_t b);
 
 #endif

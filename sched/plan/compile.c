@@ -95,7 +95,7 @@ static const struct {
 } kept_vectors[] = {{VECTOR(buffers, rota_plan_buffer)},   {VECTOR(operations, rota_operation)},
                     {VECTOR(accesses, rota_exec_operand)}, {VECTOR(access_physical, uint32_t)},
                     {VECTOR(edges.from, uint32_t)},        {VECTOR(edges.joins, rota_join)},
-                    {VECTOR(edges.join_from, uint32_t)},   {VECTOR(edges.order.segment, uint32_t)}};
+                    {VECTOR(edges.join_from, uint32_t)},   {VECTOR(edges.segment, uint32_t)}};
 #undef VECTOR
 _Static_assert(sizeof kept_vectors / sizeof *kept_vectors == ROTA_KEPT_VECTORS, "one for each");
 
@@ -139,12 +139,12 @@ static void show_gathered(rota_compiler *c) {
     c->plan->buffer_count = (uint32_t)c->buffers.count;
     info->operations = c->operations.data;
     info->operation_count = (uint32_t)c->operations.count;
-    info->building = c->physicals.data;
+    info->building = c->physicals.data; /* NULL once they were dropped */
     info->physical_count = (uint32_t)c->physicals.count;
     info->accesses = c->accesses.data;
     info->access_count = (uint32_t)c->accesses.count;
     info->access_physical = c->access_physical.data;
-    info->lookup.segment_of = c->edges.order.segment.data;
+    info->lookup.segment_of = c->edges.segment.data;
 }
 
 static void count_edges(rota_compiler *c) {
@@ -199,7 +199,7 @@ static void free_compiler(rota_compiler *c) {
                                     &c->spread.physical_of, &c->spread.valid,      &c->spread.mirrors,
                                     &c->pieces.tenants,     &c->transfers,         &c->workspaces,
                                     &c->edges.afters,       &c->edges.local_joins, &c->spread.ends.own,
-                                    &c->spread.written,     &c->edges.order.level};
+                                    &c->spread.written};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     rota_compile_free_hash(c);
     rota_arena_free(&c->scratch);

@@ -29,8 +29,7 @@ static inline void set_physical(const rota_compiler *c, rota_physical *out, cons
                            .kind = kind,
                            .packed = kind != ROTA_BUFFER_PERSISTENT && kind != ROTA_BUFFER_SLOT,
                            .inplace_of = ROTA_NONE,
-                           .size_bytes = root->size_bytes,
-                           .memory = ROTA_NONE};
+                           .size_bytes = root->size_bytes};
 }
 
 rota_status rota_compile_add_buffers(rota_compiler *c, rota_buffer *const *list, uint32_t count) {

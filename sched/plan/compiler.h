@@ -30,6 +30,13 @@ typedef struct rota_cons {
     uint32_t next;      /* 0: end */
 } rota_cons;
 
+/* A list is the number of its first cell, or, of one operation, which most are, that with this bit. */
+#define ROTA_LIST_OF_ONE 0x80000000u
+/* The first cell of a list, which is not empty. */
+static inline rota_cons rota_list_first(const rota_cons *cells, uint32_t list) {
+    return list & ROTA_LIST_OF_ONE ? (rota_cons){(list & ~ROTA_LIST_OF_ONE) + 1, 0} : cells[list];
+}
+
 /* Host-mapped memory between two parts, through which a buffer's bytes go. */
 typedef struct rota_mirror {
     uint32_t other; /* part; the owner's physical of the buffer has the list */
@@ -114,21 +121,15 @@ typedef struct rota_spread {
     rota_compile_placing placing;
 } rota_spread;
 
-/* Where operations are in their queues (edges.c, segments.c). Apart from them, since a plan does not keep it all. */
-typedef struct rota_operation_order {
-    rota_vector level;   /* uint32_t by operation: batch in its segment */
-    rota_vector segment; /* uint32_t by operation: of plan->segments; empty: there is one */
-} rota_operation_order;
-
 /* Hazards (edges.c): by operation, and through joins. */
 typedef struct rota_edges {
-    rota_operation_order order;
+    rota_vector segment; /* uint32_t by operation: of plan->segments; empty: there is one */
     rota_vector from, kind;
     uint32_t *first;         /* by operation */
     rota_vector joins;       /* rota_join */
     rota_vector join_from;   /* uint32_t */
     rota_vector local_joins; /* rota_local_join */
-    rota_clock *clocks;
+    rota_clocks clocks;
     rota_vector afters; /* rota_after: operation numbers in .later.index, .earlier.index, sorted by later */
 } rota_edges;
 
@@ -170,10 +171,8 @@ typedef struct rota_compiler {
 #define ROTA_ACCESS_PHYSICAL(c) ((uint32_t *)(c)->access_physical.data)
 #define ROTA_PHYSICALS(c) ((rota_physical *)(c)->physicals.data)
 
-#define ROTA_LEVELS(c) ((uint32_t *)(c)->edges.order.level.data)
-
 static inline uint32_t rota_segment_of(const rota_compiler *c, uint32_t operation) {
-    return c->edges.order.segment.data ? ((const uint32_t *)c->edges.order.segment.data)[operation] : 0;
+    return c->edges.segment.data ? ((const uint32_t *)c->edges.segment.data)[operation] : 0;
 }
 
 /* The steps wait for memory more than they compute: operations and accesses are gone over in order, which the processor

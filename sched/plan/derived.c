@@ -22,7 +22,7 @@ static uint32_t in_arena(const rota_plan *plan, const rota_operation *operation,
     if (operation->kind != ROTA_OPERATION_NODE) return plan->transfers[operation->node].buffer;
     if (number >= operation->record->access_count)
         return workspace_of(info, (uint32_t)(operation - info->operations));
-    const uint64_t stored = rota_node_accesses(operation->record)[number].buffer;
+    const uint64_t stored = rota_access_stored(&rota_node_accesses(operation->record)[number]);
     rota_assert(stored & 1);
     return info->lookup.lane_base[stored >> 32] + ((uint32_t)stored >> 1);
 }

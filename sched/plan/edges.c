@@ -2,7 +2,7 @@
  * What a vector clock proves implied is dropped.
  *
  * Operations are visited in record order. Each physical remembers, per range, the last writer and the readers
- * since. A physical that is always touched as one range, the usual case, needs no interval map.
+ * since. A physical of which all bytes are touched each time, the usual case, needs no interval map.
  *
  * O((operations + accesses) log ranges), also where sets meet sets. k readers before k accumulates, before k
  * partial writes or before k transients that share what the readers' buffer leaves would be k * k edges: the
@@ -35,12 +35,11 @@ rota_edge_kind rota_hazard_between(rota_access_mode earlier, rota_access_mode la
     return ROTA_EDGE_KIND_COUNT;
 }
 
-bool rota_clock_before(const rota_clock *clocks, uint32_t a, uint32_t b) {
-    const rota_clock *clock = &clocks[b];
-    uint32_t chain = clocks[a].own_chain;
-    if (chain == clock->own_chain) return a < b;
-    for (uint32_t i = 0; i < clock->count; i++)
-        if (clock->chain[i] == chain) return a <= clock->latest[i];
+bool rota_clock_before(const rota_clocks *clocks, uint32_t a, uint32_t b) {
+    const uint32_t *latest = clocks->clock[b].latest, chain = clocks->chain[a];
+    if (chain == clocks->chain[b]) return a < b;
+    for (uint32_t i = 0; i < ROTA_CLOCK_ENTRIES && latest[i] != ROTA_NONE; i++)
+        if (clocks->chain[latest[i]] == chain) return a <= latest[i];
     return false;
 }
 
@@ -54,11 +53,12 @@ static uint32_t terminal_uses(hazards *h, const rota_range_state *state, uint32_
 
 /* What every use of a physical comes before or is, once all of them were visited. */
 static uint32_t last_uses(hazards *h, uint32_t physical) {
-    const touched *t = &h->touched[physical];
-    if (!t->map) return terminal_uses(h, &t->state, 0);
+    const rota_physical *it = &ROTA_PHYSICALS(h->c)[physical];
+    if (!it->map)
+        return terminal_uses(h, &(rota_range_state){.writer = it->writer, .readers = it->readers}, 0);
     uint32_t list = 0;
     rota_range_state last = {0};
-    for (const rota_interval *use = rota_interval_map_find(t->map, 0); use; use = use->next[0]) {
+    for (const rota_interval *use = rota_interval_map_find(map_of(h, it), 0); use; use = use->next[0]) {
         if (use->state.readers != last.readers || use->state.accumulators != last.accumulators ||
             use->state.writer != last.writer)
             list = terminal_uses(h, &use->state, list);
@@ -69,9 +69,9 @@ static uint32_t last_uses(hazards *h, uint32_t physical) {
 
 /* The same, kept: many may share the memory that one leaves. */
 static uint32_t last_uses_kept(hazards *h, uint32_t physical, uint32_t list) {
-    touched *t = &h->touched[physical];
-    if (!t->last_uses) t->last_uses = last_uses(h, physical);
-    return rota_edges_concatenate(h, list, t->last_uses, ROTA_EDGE_MEMORY);
+    rota_physical *it = &ROTA_PHYSICALS(h->c)[physical];
+    if (!it->last_uses) it->last_uses = last_uses(h, physical);
+    return rota_edges_concatenate(h, list, it->last_uses, ROTA_EDGE_MEMORY);
 }
 
 static rota_interval_map *piece_map(hazards *h, const rota_physical *physical) {
@@ -88,7 +88,7 @@ static rota_interval_map *piece_map(hazards *h, const rota_physical *physical) {
 /* The physical takes over its memory in this operation: its initial uses come after the last uses of every
  * tenant of any of it. Older tenants come before those by the same rule. */
 static rota_status take_memory(hazards *h, uint32_t physical) {
-    const rota_physical *it = &ROTA_PHYSICALS(h->c)[physical];
+    rota_physical *it = &ROTA_PHYSICALS(h->c)[physical];
     uint32_t list = 0, last = 0;
     if (!h->c->pieces.packed_anew[it->part]) {
         /* The packer knows; in place the input is the only tenant. */
@@ -96,7 +96,7 @@ static rota_status take_memory(hazards *h, uint32_t physical) {
         const rota_cons *tenants = h->c->pieces.tenants.data;
         for (uint32_t i = it->tenants; i; i = tenants[i].next)
             list = last_uses_kept(h, tenants[i].operation, list);
-        h->touched[physical].memory_edges = list;
+        it->memory_edges = list;
         return ROTA_OK;
     }
     rota_interval_map *map = piece_map(h, it);
@@ -110,26 +110,25 @@ static rota_status take_memory(hazards *h, uint32_t physical) {
         list = last_uses_kept(h, tenant - 1, list);
     }
     rota_interval_map_merge(map, low, high, (rota_range_state){.writer = physical + 1});
-    h->touched[physical].memory_edges = list;
+    it->memory_edges = list;
     return ROTA_OK;
 }
 
 /* ---- Edges ---- */
 
-/* Puts the operation behind one of its predecessors that is the last of its chain, or begins a chain. */
-static bool join_chain(hazards *h, rota_clock *clock, const candidate *list, uint64_t count) {
+/* Puts the operation behind one of its predecessors that is the last of its chain, or begins a chain. ROTA_NONE: out of
+ * memory. */
+static uint32_t join_chain(hazards *h, const candidate *list, uint64_t count) {
     seen_chain *seen = h->seen.data;
     for (uint64_t i = 0; i < count; i++) {
-        const uint32_t chain = clock_of(h, list[i].from)->own_chain;
+        const uint32_t chain = chain_of(h, list[i].from);
         if (chain == ROTA_NONE || seen[chain].tail != list[i].from) continue;
-        clock->own_chain = chain;
         seen[chain].tail = h->operation;
-        return true;
+        return h->clocks.chain[h->operation] = chain;
     }
-    if (!rota_vector_reserve(&h->seen, sizeof(seen_chain), 1)) return false;
-    clock->own_chain = (uint32_t)h->seen.count++;
-    ((seen_chain *)h->seen.data)[clock->own_chain] = (seen_chain){.tail = h->operation};
-    return true;
+    if (!rota_vector_reserve(&h->seen, sizeof(seen_chain), 1)) return ROTA_NONE;
+    ((seen_chain *)h->seen.data)[h->seen.count] = (seen_chain){.tail = h->operation};
+    return h->clocks.chain[h->operation] = (uint32_t)h->seen.count++;
 }
 
 static rota_status add_edges(hazards *h, rota_clock *clock, const candidate *list, uint64_t count) {
@@ -147,7 +146,7 @@ static rota_status add_edges(hazards *h, rota_clock *clock, const candidate *lis
         to_from[i] = list[i].from;
         to_kind[i] = (uint8_t)list[i].kind;
     }
-    ROTA_LEVELS(c)[h->operation] = clock->level = level;
+    ROTA_OPERATIONS(c)[h->operation].command = clock->level = level;
     from->count += count;
     kind->count += count;
     return ROTA_OK;
@@ -160,13 +159,16 @@ static rota_status finish_operation(hazards *h) {
     if (count > 1) kept = rota_edges_reduce(h, list, count);
     c->plan->stats.edges_dropped += count - kept;
 
-    rota_clock *clock = &h->clocks[h->operation];
-    clock->count = clock->candidate_epoch = 0;
-    if (!join_chain(h, clock, list, kept)) return rota_compile_no_memory(c);
+    rota_clock *clock = &h->clocks.clock[h->operation];
+    clock->candidate_epoch = 0;
+    const uint32_t chain = join_chain(h, list, kept);
+    if (chain == ROTA_NONE) return rota_compile_no_memory(c);
     if (count > 1)
-        rota_edges_clock_reduced(h, clock);
+        rota_edges_clock_reduced(h, clock, chain);
     else if (count)
-        rota_edges_clock_after(clock, clock_of(h, list[0].from), list[0].from);
+        rota_edges_clock_after(h, clock, chain, list[0].from);
+    else
+        clock->latest[0] = ROTA_NONE;
 
     if (c->edges.from.count + c->edges.join_from.count + kept > ROTA_EDGES_MAX)
         return rota_fail(
@@ -235,7 +237,7 @@ static rota_status visit_operations(hazards *h) {
                 const rota_physical *physical = &ROTA_PHYSICALS(c)[h->initial[i]];
                 if (!physical->packed) continue;
                 if (physical->first_operation == n) ROTA_TRY(take_memory(h, h->initial[i]));
-                rota_edges_add_list(h, h->touched[h->initial[i]].memory_edges, ROTA_EDGE_MEMORY);
+                rota_edges_add_list(h, physical->memory_edges, ROTA_EDGE_MEMORY);
             }
         for (; after < c->edges.afters.count && afters[after].later.index == n; after++)
             add_candidate(h, afters[after].earlier.index, ROTA_EDGE_AFTER);
@@ -243,31 +245,35 @@ static rota_status visit_operations(hazards *h) {
         if (!tight) ROTA_TRY(pack_operation(h, operation));
     }
     c->edges.first[c->operations.count] = (uint32_t)c->edges.from.count;
-    return rota_edges_note_externals(h);
+    return ROTA_OK;
 }
 
 rota_status rota_compile_edges(rota_compiler *c) {
     ROTA_TRY(rota_edges_gather_afters(c));
     size_t count = (size_t)c->operations.count;
     hazards h = {.c = c, .one_timeline = rota_compile_on_one_queue(c)};
-    h.touched = rota_arena_calloc(&h.arena, sizeof *h.touched * ((size_t)c->physicals.count + 1), 64);
-    h.clocks = c->edges.clocks = rota_arena_alloc(&h.arena, sizeof *h.clocks * count, 64);
+    h.clocks.clock = rota_arena_alloc(&h.arena, sizeof *h.clocks.clock * count, 64);
+    h.clocks.chain = rota_arena_alloc(&h.arena, sizeof *h.clocks.chain * count, 64);
+    c->edges.clocks = h.clocks;
     c->edges.first = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 16);
     h.cons.count = 1; /* index 0 ends lists */
     rota_status status = ROTA_OK;
-    if (!h.touched || !h.clocks || !c->edges.first ||
+    if (!h.clocks.clock || !h.clocks.chain || !c->edges.first ||
         !rota_vector_reserve(&h.cons, sizeof(rota_cons), count + c->accesses.count) ||
-        !rota_vector_reserve(&c->edges.order.level, sizeof(uint32_t), count + 1))
+        !rota_vector_reserve(&c->edges.from, sizeof(uint32_t), c->accesses.count))
         status = rota_compile_no_memory(c);
     else if (c->plan->options.packing == ROTA_PACK_CONCURRENT)
         status = rota_packer_create(c, &h.packer);
-    if (status == ROTA_OK) status = visit_operations(&h);
+    if (status == ROTA_OK) {
+        *(rota_cons *)h.cons.data = (rota_cons){0}; /* the empty list has no operation */
+        status = visit_operations(&h);
+    }
     if (h.packer && status == ROTA_OK) status = rota_packer_finish(h.packer);
     rota_packer_free(h.packer);
-    rota_vector *const vectors[] = {&h.cons,   &h.candidates, &h.seen,   &h.join_clocks,
-                                    &h.joined, &h.blocks,     &h.reached};
+    rota_vector *const vectors[] = {&h.maps,        &h.cons,   &h.candidates, &h.seen,
+                                    &h.join_clocks, &h.joined, &h.blocks,     &h.reached};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     rota_arena_free(&h.arena); /* for what comes after */
-    c->edges.clocks = NULL;
-    return status;
+    c->edges.clocks = (rota_clocks){0};
+    return status == ROTA_OK && h.one_timeline ? rota_edges_note_externals(c) : status;
 }

@@ -29,8 +29,8 @@ uint32_t rota_edges_make_join(hazards *h, uint64_t base, rota_edge_kind kind) {
                     .count = (uint32_t)count,
                     .kind = (uint8_t)kind};
     rota_clock *clock = (rota_clock *)h->join_clocks.data + h->join_clocks.count++;
-    *clock = (rota_clock){.own_chain = ROTA_NONE};
-    rota_edges_clock_reduced(h, clock);
+    *clock = (rota_clock){0};
+    rota_edges_clock_reduced(h, clock, ROTA_NONE);
     for (uint64_t i = 0; i < count; i++)
         ((uint32_t *)c->edges.join_from.data)[c->edges.join_from.count++] = list[i].from;
     return id;

@@ -25,19 +25,6 @@ enum {
  * writer it is kept plus 1. */
 #define INCOMING (ROTA_NONE - 1)
 
-/* What is known of one physical: a cache line, which is all that most accesses need of it. */
-typedef struct touched {
-    _Alignas(64) uint64_t low; /* while map is NULL: the one range touched so far; empty: none */
-    uint64_t high;
-    rota_range_state state;
-    rota_interval_map *map;
-    uint32_t memory_edges; /* list: what initial uses come after, because of memory */
-    uint32_t last_uses;    /* list, once another physical took the memory over */
-    uint8_t external;      /* rota_external_flags of the one range, where all is one segment */
-    bool is_external;      /* PERSISTENT or SLOT; once touched */
-} touched;
-_Static_assert(sizeof(touched) == 64, "what is known of a physical is a cache line");
-
 /* Candidates for edges into the present operation, or into a join. */
 typedef struct candidate {
     uint32_t from; /* operation or join (ROTA_JOIN) */
@@ -58,16 +45,16 @@ typedef struct visit {
 
 typedef struct hazards {
     rota_compiler *c;
-    touched *touched;
-    rota_vector cons; /* rota_cons; index 0 unused */
+    rota_vector maps; /* rota_interval_map *, of physicals that are touched in ranges */
+    rota_vector cons; /* rota_cons: cells of lists; index 0 unused */
     rota_vector candidates;
-    rota_vector join_clocks; /* rota_clock, of no chain */
+    rota_vector join_clocks; /* rota_clock */
     rota_vector joined;      /* candidate: what a join is being made of */
     rota_vector blocks;      /* uint32_t: cells that begin a block of a list */
     visit *visits;           /* hash by cell */
     uint32_t visit_mask, visit_count;
     bool one_timeline;
-    rota_clock *clocks; /* by operation */
+    rota_clocks clocks; /* by operation */
     rota_vector seen;   /* seen_chain, by chain */
     uint32_t reductions;
     rota_vector reached; /* uint32_t: the chains that the last reduction saw, once each */
@@ -83,23 +70,33 @@ typedef struct hazards {
 
 static inline rota_clock *clock_of(const hazards *h, uint32_t id) {
     if (__builtin_expect(id & ROTA_JOIN, 0)) return (rota_clock *)h->join_clocks.data + (id & ~ROTA_JOIN);
-    return &h->clocks[id];
+    return &h->clocks.clock[id];
+}
+
+static inline rota_interval_map *map_of(const hazards *h, const rota_physical *physical) {
+    return ((rota_interval_map **)h->maps.data)[physical->map - 1];
+}
+
+/* Joins are on none. */
+static inline uint32_t chain_of(const hazards *h, uint32_t id) {
+    return __builtin_expect(id & ROTA_JOIN, 0) ? ROTA_NONE : h->clocks.chain[id];
 }
 
 /* ---- Lists and candidates ---- */
 
+static inline rota_cons cell_at(const hazards *h, uint32_t list) {
+    return rota_list_first(h->cons.data, list);
+}
+
 static inline uint32_t push(hazards *h, uint32_t list, uint32_t operation) {
-    if (list && ((rota_cons *)h->cons.data)[list].operation == operation + 1) return list;
-    if (!rota_vector_reserve(&h->cons, sizeof(rota_cons), 1)) {
+    if (!list && !(operation & ROTA_JOIN)) return ROTA_LIST_OF_ONE | operation;
+    if (list && cell_at(h, list).operation == operation + 1) return list;
+    if (!rota_vector_reserve(&h->cons, sizeof(rota_cons), 1) || h->cons.count >= ROTA_LIST_OF_ONE) {
         h->failed = true;
         return list;
     }
     ((rota_cons *)h->cons.data)[h->cons.count] = (rota_cons){operation + 1, list};
     return (uint32_t)h->cons.count++;
-}
-
-static inline rota_cons cell_at(const hazards *h, uint32_t list) {
-    return ((const rota_cons *)h->cons.data)[list];
 }
 
 static inline void append(hazards *h, rota_vector *candidates, uint32_t from, rota_edge_kind kind) {

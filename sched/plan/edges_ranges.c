@@ -73,12 +73,13 @@ static rota_status undefined_read(const hazards *h, const rota_physical *physica
         (unsigned long long)high, rota_buffer_kind_name((rota_buffer_kind)root->kind), root->name);
 }
 
-static rota_status note_external(hazards *h, const rota_physical *physical, uint64_t low, uint64_t high,
-                                 uint32_t flags) {
-    rota_vector *notes = &h->c->externals;
-    if (!rota_vector_reserve(notes, sizeof(rota_external_note), 1)) return rota_compile_no_memory(h->c);
+/* `operation`: any of its segment's. */
+static rota_status note_external(rota_compiler *c, uint32_t operation, const rota_physical *physical,
+                                 uint64_t low, uint64_t high, uint32_t flags) {
+    rota_vector *notes = &c->externals;
+    if (!rota_vector_reserve(notes, sizeof(rota_external_note), 1)) return rota_compile_no_memory(c);
     ((rota_external_note *)notes->data)[notes->count++] =
-        (rota_external_note){physical->buffer, h->operation, low, high, flags};
+        (rota_external_note){physical->buffer, operation, low, high, flags};
     return ROTA_OK;
 }
 
@@ -89,16 +90,23 @@ static bool reads_peer(const hazards *h, const rota_physical *physical) {
            h->c->partitions.memory[operation->part] != physical->part;
 }
 
+/* Memory from outside the plan. */
+static inline bool is_outside(const rota_physical *physical) {
+    return physical->kind == ROTA_BUFFER_PERSISTENT || physical->kind == ROTA_BUFFER_SLOT;
+}
+
 /* A range not written by this plan is read: an error for the graph's own buffers, incoming data for others.
  */
 static rota_status read_unwritten(hazards *h, const rota_physical *physical, uint64_t low, uint64_t high) {
-    const bool is_outside = physical->kind == ROTA_BUFFER_PERSISTENT || physical->kind == ROTA_BUFFER_SLOT;
+    const bool outside = is_outside(physical);
     if (physical->is_mirror) return ROTA_OK;
     /* Only a graph's own buffers are scratch, which to a body are outside, too: else the buffer is not looked at. */
-    if ((!is_outside || h->c->graph->outer) && h->c->plan->buffers[physical->buffer].buffer->is_scratch)
+    if ((!outside || h->c->graph->outer) && h->c->plan->buffers[physical->buffer].buffer->is_scratch)
         return ROTA_OK;
-    if (is_outside && reads_peer(h, physical)) return ROTA_OK; /* noted as read */
-    if (is_outside) return note_external(h, physical, low, high, ROTA_EXTERNAL_READ | ROTA_EXTERNAL_INCOMING);
+    if (outside && reads_peer(h, physical)) return ROTA_OK; /* noted as read */
+    if (outside)
+        return note_external(h->c, h->operation, physical, low, high,
+                             ROTA_EXTERNAL_READ | ROTA_EXTERNAL_INCOMING);
     return h->c->plan->options.allow_undefined_reads ? ROTA_OK : undefined_read(h, physical, low, high);
 }
 
@@ -158,10 +166,15 @@ static rota_range_state merge_read(hazards *h, const rota_interval *first, uint6
 static rota_range_state merge_accumulate(hazards *h, const rota_interval *first, uint64_t high) {
     rota_range_state merged = {0}, last = {0};
     const uint64_t base = h->joined.count;
-    for (const rota_interval *range = first; range && range->low < high; range = range->next[0])
-        if (range->state.base != last.base)
-            rota_edges_join_list(h, last.base = range->state.base, ROTA_EDGE_RAW);
+    bool reads = false; /* too: those to come are behind its read */
+    for (const rota_interval *range = first; range && range->low < high; range = range->next[0]) {
+        if (range->state.base == last.base) continue;
+        last.base = range->state.base;
+        reads |= cell_at(h, last.base).operation == h->operation + 1;
+        join_others(h, last.base, ROTA_EDGE_RAW);
+    }
     merged.base = join_to_list(h, 0, base, ROTA_EDGE_RAW);
+    if (reads) merged.base = push(h, merged.base, h->operation);
     for (const rota_interval *range = first; range && range->low < high; range = range->next[0]) {
         if (range->state.accumulators == last.accumulators) continue;
         last.accumulators = range->state.accumulators;
@@ -174,9 +187,9 @@ static rota_range_state merge_accumulate(hazards *h, const rota_interval *first,
 /* The same on an interval map. */
 static rota_status apply_map(hazards *h, uint32_t physical, uint64_t low, uint64_t high, effect what,
                              bool reads) {
-    rota_physical *it = &ROTA_PHYSICALS(h->c)[physical];
-    touched *t = &h->touched[physical];
-    rota_interval *first = rota_interval_map_cover(t->map, low, high);
+    const rota_physical *it = &ROTA_PHYSICALS(h->c)[physical];
+    rota_interval_map *map = map_of(h, it);
+    rota_interval *first = rota_interval_map_cover(map, low, high);
     if (!first) return rota_compile_no_memory(h->c);
     uint64_t looked_at = 0;
     bool all_written = true;
@@ -186,7 +199,7 @@ static rota_status apply_map(hazards *h, uint32_t physical, uint64_t low, uint64
         if (!is_written(&range->state)) {
             if (reads) ROTA_TRY(read_unwritten(h, it, range->low, range->high));
             /* Noted once is enough where the plan is one segment; others note it for each of theirs. */
-            if (reads && (!t->is_external || h->one_timeline))
+            if (reads && (!is_outside(it) || h->one_timeline))
                 range->state.writer = INCOMING + 1;
             else
                 all_written = false;
@@ -194,37 +207,42 @@ static rota_status apply_map(hazards *h, uint32_t physical, uint64_t low, uint64
         merged = apply(h, range->state, what, reads);
         if (what != EFFECT_WRITE) range->state = merged;
     }
-    t->map->credit += RANGES_PER_ACCESS;
+    map->credit += RANGES_PER_ACCESS;
     if (what == EFFECT_WRITE) {
-        rota_interval_map_merge(t->map, low, high, merged);
-    } else if (looked_at <= t->map->credit) {
-        t->map->credit -= looked_at;
+        rota_interval_map_merge(map, low, high, merged);
+    } else if (looked_at <= map->credit) {
+        map->credit -= looked_at;
     } else if (what == EFFECT_ACCUMULATE) {
-        rota_interval_map_merge(t->map, low, high, merge_accumulate(h, first, high));
+        rota_interval_map_merge(map, low, high, merge_accumulate(h, first, high));
     } else if (all_written) {
-        rota_interval_map_merge(t->map, low, high, merge_read(h, first, high));
+        rota_interval_map_merge(map, low, high, merge_read(h, first, high));
     }
     return ROTA_OK;
 }
 
-/* The first access to a physical. */
-static void begin(const hazards *h, touched *t, uint32_t physical, uint64_t low, uint64_t high) {
-    const rota_physical *it = &ROTA_PHYSICALS(h->c)[physical];
-    t->low = low;
-    t->high = high;
-    t->is_external = (it->kind == ROTA_BUFFER_PERSISTENT || it->kind == ROTA_BUFFER_SLOT) && !it->is_mirror;
+/* From one range, of all bytes, to a map. */
+static rota_status to_map(hazards *h, rota_physical *it) {
+    if (it->external) ROTA_TRY(note_external(h->c, h->operation, it, 0, it->size_bytes, it->external));
+    rota_interval_map *map = rota_arena_alloc(&h->arena, sizeof *map, 16);
+    if (!map || !rota_vector_reserve(&h->maps, sizeof map, 1)) return rota_compile_no_memory(h->c);
+    rota_interval_map_init(map, &h->arena);
+    ((rota_interval_map **)h->maps.data)[h->maps.count++] = map;
+    it->map = (uint32_t)h->maps.count;
+    if (!(it->writer | it->readers)) return ROTA_OK;
+    rota_interval *range = rota_interval_map_cover(map, 0, it->size_bytes);
+    if (!range) return rota_compile_no_memory(h->c);
+    range->state = (rota_range_state){.writer = it->writer, .readers = it->readers};
+    return ROTA_OK;
 }
 
-static rota_status to_map(hazards *h, touched *t, uint32_t physical) {
-    if (t->external)
-        ROTA_TRY(note_external(h, &ROTA_PHYSICALS(h->c)[physical], t->low, t->high, t->external));
-    t->map = rota_arena_alloc(&h->arena, sizeof *t->map, 16);
-    if (!t->map) return rota_compile_no_memory(h->c);
-    rota_interval_map_init(t->map, &h->arena);
-    rota_interval *range = rota_interval_map_cover(t->map, t->low, t->high);
-    if (!range) return rota_compile_no_memory(h->c);
-    range->state = t->state;
-    return ROTA_OK;
+static __attribute__((noinline)) rota_status touch_range(hazards *h, const rota_exec_operand *access,
+                                                         uint32_t physical, effect what, bool reads,
+                                                         uint32_t flags) {
+    rota_physical *it = &ROTA_PHYSICALS(h->c)[physical];
+    const uint64_t low = access->offset_bytes, high = low + access->size_bytes;
+    if (!it->map) ROTA_TRY(to_map(h, it));
+    if (is_outside(it)) ROTA_TRY(note_external(h->c, h->operation, it, low, high, flags));
+    return apply_map(h, physical, low, high, what, reads);
 }
 
 static bool commuting_accumulates(const rota_compiler *c, const rota_operation *operation) {
@@ -237,30 +255,24 @@ static bool commuting_accumulates(const rota_compiler *c, const rota_operation *
 static inline __attribute__((always_inline)) rota_status touch(hazards *h, const rota_exec_operand *access,
                                                                uint32_t physical, effect what, bool reads,
                                                                uint32_t flags) {
-    touched *t = &h->touched[physical];
-    uint64_t low = access->offset_bytes, high = low + access->size_bytes;
-    if (!t->map && (t->low != low || t->high != high)) {
-        if (t->high == 0)
-            begin(h, t, physical, low, high);
-        else
-            ROTA_TRY(to_map(h, t, physical));
-    }
-    if (t->map) {
-        if (t->is_external) ROTA_TRY(note_external(h, &ROTA_PHYSICALS(h->c)[physical], low, high, flags));
-        return apply_map(h, physical, low, high, what, reads);
-    }
-    if (is_untouched(&t->state)) note_initial(h, physical);
-    bool incoming = reads && !is_written(&t->state);
-    if (t->is_external) {
-        if (incoming && !reads_peer(h, &ROTA_PHYSICALS(h->c)[physical])) flags |= ROTA_EXTERNAL_INCOMING;
+    rota_physical *it = &ROTA_PHYSICALS(h->c)[physical];
+    if (it->map || access->offset_bytes || access->size_bytes != it->size_bytes || what == EFFECT_ACCUMULATE)
+        return touch_range(h, access, physical, what, reads, flags);
+    if (!(it->writer | it->readers)) note_initial(h, physical);
+    const bool incoming = reads && !it->writer;
+    if (is_outside(it)) {
+        if (incoming && !reads_peer(h, it)) flags |= ROTA_EXTERNAL_INCOMING;
         if (h->one_timeline)
-            t->external |= (uint8_t)flags;
+            it->external = (it->external | flags) & 7u;
         else
-            ROTA_TRY(note_external(h, &ROTA_PHYSICALS(h->c)[physical], low, high, flags));
+            ROTA_TRY(note_external(h->c, h->operation, it, 0, it->size_bytes, flags));
     } else if (incoming) {
-        ROTA_TRY(read_unwritten(h, &ROTA_PHYSICALS(h->c)[physical], low, high));
+        ROTA_TRY(read_unwritten(h, it, 0, it->size_bytes));
     }
-    t->state = apply(h, t->state, what, reads);
+    const rota_range_state state =
+        apply(h, (rota_range_state){.writer = it->writer, .readers = it->readers}, what, reads);
+    it->writer = state.writer;
+    it->readers = state.readers;
     return ROTA_OK;
 }
 
@@ -283,7 +295,6 @@ rota_status rota_edges_visit(hazards *h, const rota_operation *operation) {
     /* Reads before writes: an operation in place reads what was there before it. */
     uint32_t first_write = end;
     for (uint32_t i = end; i-- > first;) {
-        rota_compile_prefetch(c, h->touched, sizeof *h->touched, i);
         rota_compile_prefetch(c, ROTA_PHYSICALS(c), sizeof(rota_physical), i);
         if (accesses[i].mode != ROTA_READ) first_write = i;
     }
@@ -296,11 +307,17 @@ rota_status rota_edges_visit(hazards *h, const rota_operation *operation) {
     return ROTA_OK;
 }
 
-rota_status rota_edges_note_externals(hazards *h) {
-    for (uint32_t i = 0; h->one_timeline && i < h->c->physicals.count; i++) {
-        const touched *t = &h->touched[i];
-        if (t->external && !t->map)
-            ROTA_TRY(note_external(h, &ROTA_PHYSICALS(h->c)[i], t->low, t->high, t->external));
+rota_status rota_edges_note_externals(rota_compiler *c) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < c->physicals.count; i++) {
+        const rota_physical *it = &ROTA_PHYSICALS(c)[i];
+        count += it->external && !it->map;
+    }
+    if (!rota_vector_reserve(&c->externals, sizeof(rota_external_note), count))
+        return rota_compile_no_memory(c);
+    for (uint32_t i = 0; i < c->physicals.count; i++) {
+        const rota_physical *it = &ROTA_PHYSICALS(c)[i];
+        if (it->external && !it->map) ROTA_TRY(note_external(c, 0, it, 0, it->size_bytes, it->external));
     }
     return ROTA_OK;
 }

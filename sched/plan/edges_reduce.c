@@ -44,10 +44,10 @@ static void sort_candidates(candidate *list, uint64_t count) {
 
 /* The clock keeps the latest of what was reached. Operations differ, so it is the same in whatever order
  * chains come. */
-void rota_edges_clock_reduced(const hazards *h, rota_clock *clock) {
-    const uint32_t *chains = h->reached.data, own = clock->own_chain;
+void rota_edges_clock_reduced(const hazards *h, rota_clock *clock, uint32_t own) {
+    const uint32_t *chains = h->reached.data;
     const seen_chain *seen = h->seen.data;
-    uint32_t *restrict chain = clock->chain, *restrict latest = clock->latest, count = 0;
+    uint32_t *restrict latest = clock->latest, count = 0;
     for (uint64_t i = 0; i < h->reached.count; i++) {
         const uint32_t added = seen[chains[i]].latest;
         if (chains[i] == own) continue;
@@ -56,31 +56,23 @@ void rota_edges_clock_reduced(const hazards *h, rota_clock *clock) {
             count++;
         else if (latest[--k] > added)
             continue;
-        for (; k && latest[k - 1] < added; k--) {
-            chain[k] = chain[k - 1];
-            latest[k] = latest[k - 1];
-        }
-        chain[k] = chains[i];
+        for (; k && latest[k - 1] < added; k--) latest[k] = latest[k - 1];
         latest[k] = added;
     }
-    clock->count = count;
+    if (count < ROTA_CLOCK_ENTRIES) latest[count] = ROTA_NONE;
 }
 
-void rota_edges_clock_after(rota_clock *restrict clock, const rota_clock *restrict other, uint32_t from) {
-    const uint32_t own = clock->own_chain, others = other->count;
-    const bool is_elsewhere = other->own_chain != own && other->own_chain != ROTA_NONE;
-    uint32_t count = 0;
-    if (is_elsewhere) { /* later than all that it comes after */
-        clock->chain[0] = other->own_chain;
-        clock->latest[0] = from;
-        count = 1;
+void rota_edges_clock_after(const hazards *h, rota_clock *clock, uint32_t own, uint32_t from) {
+    const uint32_t *restrict chain = h->clocks.chain, *restrict others = clock_of(h, from)->latest;
+    uint32_t *restrict latest = clock->latest, count = 0;
+    const uint32_t froms = chain_of(h, from);
+    if (froms != own && froms != ROTA_NONE) latest[count++] = from; /* later than all that it comes after */
+    for (uint32_t k = 0; k < ROTA_CLOCK_ENTRIES && others[k] != ROTA_NONE && count < ROTA_CLOCK_ENTRIES;
+         k++) {
+        latest[count] = others[k];
+        count += chain[others[k]] != own;
     }
-    for (uint32_t k = 0; k < others && count < ROTA_CLOCK_ENTRIES; k++) {
-        clock->chain[count] = other->chain[k];
-        clock->latest[count] = other->latest[k];
-        count += other->chain[k] != own;
-    }
-    clock->count = count;
+    if (count < ROTA_CLOCK_ENTRIES) latest[count] = ROTA_NONE;
 }
 
 /* Notes how far a chain was seen; `reached` has room for it. Returns how many chains were reached. */
@@ -108,21 +100,21 @@ uint64_t rota_edges_reduce(hazards *h, candidate *list, uint64_t count) {
     }
     sort_candidates(list, count);
     seen_chain *const seen = h->seen.data;
+    const uint32_t *const chain_of_operation = h->clocks.chain;
     uint32_t *const reached = h->reached.data;
     for (uint64_t i = 0; i < count; i++) {
         const candidate next = list[i];
         const rota_clock *clock = clock_of(h, next.from);
         if (!(next.from & ROTA_JOIN)) {
-            const uint32_t chain = clock->own_chain;
+            const uint32_t chain = chain_of_operation[next.from];
             if (seen[chain].epoch == epoch && seen[chain].latest >= next.from) continue;
             reached_count = see(&seen[chain], epoch, chain, next.from, reached, reached_count);
         } else if (kept && list[kept - 1].from == next.from) {
             continue;
         }
         list[kept++] = next;
-        const uint32_t entries = clock->count;
-        for (uint32_t k = 0; k < entries; k++) {
-            const uint32_t chain = clock->chain[k];
+        for (uint32_t k = 0; k < ROTA_CLOCK_ENTRIES && clock->latest[k] != ROTA_NONE; k++) {
+            const uint32_t chain = chain_of_operation[clock->latest[k]];
             reached_count = see(&seen[chain], epoch, chain, clock->latest[k], reached, reached_count);
         }
     }

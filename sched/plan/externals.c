@@ -96,12 +96,13 @@ static bool merge_notes(rota_vector *out, rota_vector *scratch, uint32_t segment
 }
 
 /* Orders the notes by buffer and, inside one, by segment; both stable. */
-static uint32_t *order_notes(rota_compiler *c, const rota_external_note *notes, uint32_t count) {
+static uint32_t *order_notes(const rota_compiler *c, rota_arena *arena, const rota_external_note *notes,
+                             uint32_t count) {
     uint32_t keys =
         c->plan->segment_count > c->plan->buffer_count ? c->plan->segment_count : c->plan->buffer_count;
-    uint32_t *counts = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)keys + 2), 8);
-    uint32_t *from = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)count + 1), 8);
-    uint32_t *to = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)count + 1), 8);
+    uint32_t *counts = rota_arena_alloc(arena, sizeof(uint32_t) * ((size_t)keys + 2), 8);
+    uint32_t *from = rota_arena_alloc(arena, sizeof(uint32_t) * ((size_t)count + 1), 8);
+    uint32_t *to = rota_arena_alloc(arena, sizeof(uint32_t) * ((size_t)count + 1), 8);
     if (!counts || !from || !to) return NULL;
     for (uint32_t i = 0; i < count; i++) from[i] = i;
     for (int pass = c->plan->segment_count > 1 ? 0 : 1; pass < 2; pass++) {
@@ -142,10 +143,10 @@ static rota_status write_externals(rota_compiler *c, const rota_vector *entries)
 rota_status rota_compile_externals(rota_compiler *c) {
     const rota_external_note *notes = c->externals.data;
     uint32_t count = (uint32_t)c->externals.count;
-    uint32_t *order = order_notes(c, notes, count);
-    if (!order) return rota_compile_no_memory(c);
+    rota_arena arena = ROTA_ARENA_INIT;
     rota_vector entries = {0}, scratch = {0};
-    bool room = true;
+    const uint32_t *order = order_notes(c, &arena, notes, count);
+    bool room = order && rota_vector_reserve(&entries, sizeof(external_entry), count);
     for (uint32_t i = 0; i < count && room;) {
         uint32_t segment = rota_segment_of(c, notes[order[i]].operation), buffer = notes[order[i]].buffer,
                  k = i;
@@ -155,8 +156,10 @@ rota_status rota_compile_externals(rota_compiler *c) {
         room = merge_notes(&entries, &scratch, segment, notes, order + i, k - i);
         i = k;
     }
+    rota_arena_free(&arena);
+    rota_vector_free(&scratch);
+    rota_vector_free(&c->externals); /* for the plan's own */
     rota_status status = room ? write_externals(c, &entries) : rota_compile_no_memory(c);
     rota_vector_free(&entries);
-    rota_vector_free(&scratch);
     return status;
 }

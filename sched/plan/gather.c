@@ -83,7 +83,7 @@ static rota_status sort_lanes(rota_compiler *c) {
         !rota_vector_reserve(&c->access_physical, sizeof(uint32_t), accesses + 32) ||
         !rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), buffers + held) ||
         !rota_vector_reserve(&c->physicals, sizeof(rota_physical), buffers + held) ||
-        !rota_vector_reserve(&c->edges.kind, sizeof(uint8_t), nodes))
+        !rota_vector_reserve(&c->edges.kind, sizeof(uint8_t), accesses))
         return rota_compile_no_memory(c);
     return ROTA_OK;
 }
@@ -224,7 +224,7 @@ static rota_status place_accesses(rota_compiler *c, const rota_node_record *reco
         for (uint32_t i = 0; i < record->access_count; i++) {
             if ((ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ) != writes) continue;
             uint64_t low = ROTA_ACCESS_OFFSET(&accesses[i]);
-            ROTA_TRY(rota_compile_placement(c, part, physicals[i], low, low + accesses[i].size_bytes,
+            ROTA_TRY(rota_compile_placement(c, part, physicals[i], low, low + rota_access_size(&accesses[i]),
                                             ROTA_ACCESS_MODE(&accesses[i]), &physicals[i]));
         }
     return ROTA_OK;
@@ -265,7 +265,7 @@ static inline __attribute__((always_inline)) rota_status put_operation(rota_comp
     const rota_access_record *accesses = rota_node_accesses(record);
     const uint32_t count = record->access_count;
     for (uint32_t i = 0; i < count; i++) {
-        ROTA_TRY(rota_compile_buffer_index(c, accesses[i].buffer, &physicals[i]));
+        ROTA_TRY(rota_compile_buffer_index(c, rota_access_stored(&accesses[i]), &physicals[i]));
         if (is_input_due(c, physicals[i])) ROTA_TRY(bring_input(c, physicals[i], part));
     }
     uint64_t workspace_bytes =
@@ -286,8 +286,8 @@ static inline __attribute__((always_inline)) rota_status put_operation(rota_comp
     }
     operation->queue = queue & 0x7fu;
     for (uint32_t i = 0; i < count; i++)
-        rota_compile_set_access(c, i, physicals[i], ROTA_ACCESS_OFFSET(&accesses[i]), accesses[i].size_bytes,
-                                ROTA_ACCESS_MODE(&accesses[i]));
+        rota_compile_set_access(c, i, physicals[i], ROTA_ACCESS_OFFSET(&accesses[i]),
+                                rota_access_size(&accesses[i]), ROTA_ACCESS_MODE(&accesses[i]));
     if (!workspace_bytes) return ROTA_OK;
     rota_compile_set_access(c, count, ROTA_NONE, 0, workspace_bytes, ROTA_WRITE);
     return rota_compile_want_workspace(c, workspace_bytes);
@@ -340,7 +340,7 @@ static rota_status is_idle(rota_compiler *c, const rota_node_record *record, boo
     uint32_t buffer;
     *out = false;
     if (record->kind != ROTA_NODE_FILL) return ROTA_OK;
-    ROTA_TRY(rota_compile_buffer_index(c, rota_node_accesses(record)->buffer, &buffer));
+    ROTA_TRY(rota_compile_buffer_index(c, rota_access_stored(rota_node_accesses(record)), &buffer));
     *out = plan_buffer(c, buffer)->is_scratch;
     return ROTA_OK;
 }
@@ -495,7 +495,7 @@ static rota_status add_rewritten(rota_compiler *c, const rota_node_record **reco
 static void prefetch_buffers(const rota_compiler *c, const rota_node_record *record) {
     const rota_access_record *accesses = rota_node_accesses(record);
     for (uint32_t i = 0; i < record->access_count; i++) {
-        const uint64_t stored = accesses[i].buffer;
+        const uint64_t stored = rota_access_stored(&accesses[i]);
         const uint32_t buffer =
             stored & 1 ? c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1) : 0;
         const uintptr_t line =
@@ -508,8 +508,8 @@ static void prefetch_buffers(const rota_compiler *c, const rota_node_record *rec
 static void prefetch_persistent(const rota_compiler *c, const rota_node_record *record) {
     const rota_access_record *accesses = rota_node_accesses(record);
     for (uint32_t i = 0; i < record->access_count; i++)
-        if (!(accesses[i].buffer & 1))
-            rota_compile_prefetch_persistent(c, ROTA_ACCESS_BUFFER(accesses[i].buffer));
+        if (!(rota_access_stored(&accesses[i]) & 1))
+            rota_compile_prefetch_persistent(c, ROTA_ACCESS_BUFFER(rota_access_stored(&accesses[i])));
 }
 
 /* The operations of a lane's nodes, the first of which is number `node`. */

@@ -79,9 +79,9 @@ static void view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out
     out_view->ordered = rewriter->ordered && rewriter->ordered[position];
     const rota_access_record *accesses = rota_node_accesses(record);
     for (uint32_t i = 0; i < record->access_count; i++)
-        rewriter->accesses[i] =
-            (rota_access){buffer_of(rewriter, accesses[i].buffer), ROTA_ACCESS_OFFSET(&accesses[i]),
-                          accesses[i].size_bytes, ROTA_ACCESS_MODE(&accesses[i])};
+        rewriter->accesses[i] = (rota_access){buffer_of(rewriter, rota_access_stored(&accesses[i])),
+                                              ROTA_ACCESS_OFFSET(&accesses[i]),
+                                              rota_access_size(&accesses[i]), ROTA_ACCESS_MODE(&accesses[i])};
     out_view->accesses = rewriter->accesses;
     out_view->access_count = record->access_count;
 }
@@ -177,7 +177,7 @@ rota_status rota_rewriter_replace(rota_rewriter *rewriter, uint64_t position, co
      * reference, which gather takes. */
     rota_node_record *record = rota_arena_alloc(&rewriter->c->plan->arena, rota_kernel_record_bytes(node), 8);
     if (!record) return rota_compile_no_memory(rewriter->c);
-    ROTA_TRY(rota_kernel_record_build(rewriter->c->graph, node, record));
+    ROTA_TRY(rota_kernel_record_build(rewriter->c->graph, node, &rewriter->c->plan->arena, record));
     rewriter->records[position] = record;
     return ROTA_OK;
 }

@@ -315,11 +315,10 @@ static void lower_joins(lowering *l, bool write) {
 /* Counts commands, edges and levels; all are of the one segment. */
 static void count_plain(lowering *l) {
     const rota_compiler *c = l->c;
-    const uint32_t *level = ROTA_LEVELS(c);
     part_builder *part = l->only_part;
     uint32_t levels = 0;
     for (uint32_t n = 0; n < c->operations.count; n++)
-        if (level[n] >= levels) levels = level[n] + 1;
+        if (ROTA_OPERATIONS(c)[n].command >= levels) levels = ROTA_OPERATIONS(c)[n].command + 1;
     l->level_count[0] = levels;
     part->command_count = (uint32_t)c->operations.count;
     part->edge_count = (uint32_t)c->edges.from.count;
@@ -329,7 +328,7 @@ static void count_of_segments(lowering *l) {
     const rota_compiler *c = l->c;
     const uint32_t *edges = c->edges.from.data;
     for (uint32_t n = 0; n < c->operations.count; n++) {
-        const uint32_t segment = rota_segment_of(c, n), level = ROTA_LEVELS(c)[n];
+        const uint32_t segment = rota_segment_of(c, n), level = ROTA_OPERATIONS(c)[n].command;
         if (level >= l->level_count[segment]) l->level_count[segment] = level + 1;
         part_builder *part = &l->parts[ROTA_OPERATIONS(c)[n].part];
         part->command_count++;
@@ -391,7 +390,7 @@ static rota_status size_parts(lowering *l) {
 }
 
 static inline rota_exec_batch *batch_of(const lowering *l, uint32_t n) {
-    const uint32_t level = ROTA_LEVELS(l->c)[n];
+    const uint32_t level = ROTA_OPERATIONS(l->c)[n].command;
     if (l->only_part) return &l->only_part->batches[level];
     return &l->parts[ROTA_OPERATIONS(l->c)[n].part].batches[l->first_batch[rota_segment_of(l->c, n)] + level];
 }
@@ -427,7 +426,7 @@ static void lay_out_batches(lowering *l) {
     }
 }
 
-/* The operation's command number: record order inside a batch. */
+/* The operation's command number, in the place of its batch: record order inside a batch. */
 static void number_command(lowering *l, rota_operation *operation, uint32_t n) {
     rota_exec_batch *batch = batch_of(l, n);
     l->command_of[n] = operation->command = batch->first_command + batch->command_count++;
@@ -560,6 +559,7 @@ static rota_status lower_all(lowering *l) {
     ROTA_TRY(add_value_words(l));
     ROTA_TRY(find_memories(l));
     ROTA_TRY(count_commands(l));
+    rota_lower_drop_physicals(c);
     ROTA_TRY(lower_transfers(l));
     ROTA_TRY(size_parts(l));
     lay_out_batches(l);
@@ -592,7 +592,6 @@ rota_status rota_compile_lower(rota_compiler *c) {
     l.command_of = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->operations.count + 1), 8);
     if (!l.parts || !l.command_of) return rota_compile_no_memory(c);
     rota_status status = lower_all(&l);
-    rota_vector_free(&c->edges.order.level); /* commands are in their batches */
     for (uint32_t p = 0; p < c->partitions.count; p++) rota_vector_free(&l.parts[p].memories);
     rota_vector_free(&l.words);
     return status;

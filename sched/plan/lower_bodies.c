@@ -29,7 +29,7 @@ static declaration find_declaration(const outer_node *outer, const rota_buffer *
     const uint64_t stored = rota_access_buffer_of(outer->c->graph, root);
     declaration found = {accesses, 0};
     for (uint32_t i = 0; i < outer->record->access_count; i++) {
-        if (accesses[i].buffer != stored) continue;
+        if (rota_access_stored(&accesses[i]) != stored) continue;
         if (found.count++ == 0) found.first = &accesses[i];
     }
     return found;
@@ -46,8 +46,9 @@ static bool holds(const declaration *declared, const rota_exec_operand *operand)
     }
     if (low == 0) return false;
     const rota_access_record *access = &declared->first[low - 1];
-    return operand->offset_bytes - ROTA_ACCESS_OFFSET(access) <= access->size_bytes &&
-           operand->size_bytes <= access->size_bytes - (operand->offset_bytes - ROTA_ACCESS_OFFSET(access)) &&
+    return operand->offset_bytes - ROTA_ACCESS_OFFSET(access) <= rota_access_size(access) &&
+           operand->size_bytes <=
+               rota_access_size(access) - (operand->offset_bytes - ROTA_ACCESS_OFFSET(access)) &&
            (operand->mode == ROTA_READ || ROTA_ACCESS_MODE(access) != ROTA_READ);
 }
 
@@ -92,7 +93,7 @@ static rota_status find_buffer(const outer_node *outer, const rota_buffer *root,
     const rota_access_record *accesses = rota_node_accesses(outer->record->u.conditional->record);
     const uint64_t stored = rota_access_buffer_of(outer->c->graph, root);
     for (uint32_t i = 0; i < outer->record->access_count; i++) {
-        if (accesses[i].buffer != stored) continue;
+        if (rota_access_stored(&accesses[i]) != stored) continue;
         *out_base = outer->operands[i];
         rota_exec_operand_move(out_base, -ROTA_ACCESS_OFFSET(&accesses[i]));
         return ROTA_OK;

@@ -2,6 +2,7 @@
 #include "sched/plan/lower_parts.h"
 
 #include <string.h>
+#include "base/assert.h"
 
 #include "sched/plan/names.h"
 
@@ -108,6 +109,22 @@ rota_status rota_lower_keep_physicals(rota_compiler *c) {
                                      .handed_on = from[i].handed_on,
                                      .outlives = from[i].last_operation == last_operation};
     return ROTA_OK;
+}
+
+/* Frees a vector's elements, and keeps how many there were. */
+static void drop_vector(rota_vector *vector) {
+    const uint64_t count = vector->count;
+    rota_vector_free(vector);
+    vector->count = count;
+}
+
+void rota_lower_drop_physicals(rota_compiler *c) {
+    if (c->spread.several_parts || c->memory.target) return;
+    c->info->building = NULL;
+    drop_vector(&c->physicals);
+    if (ROTA_ASSERTIONS) return;
+    c->info->access_physical = NULL;
+    drop_vector(&c->access_physical);
 }
 
 void rota_lower_counted(const lowering *l, const rota_operation *operation, rota_exec_command *command) {

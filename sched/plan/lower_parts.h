@@ -38,6 +38,9 @@ typedef struct lowering {
 
 /* What dot, explain and traces need of physicals, once they are packed. */
 rota_status rota_lower_keep_physicals(rota_compiler *compiler);
+/* Operands have from physicals what they need, before what executors get takes as much memory: those of plans on one
+ * device go, where no memory limit asks for the largest, and the list of accesses' where it isn't looked at. */
+void rota_lower_drop_physicals(rota_compiler *compiler);
 
 /* lower_parts.c: how many pieces of arenas the parts before this one have; what executors get. */
 uint32_t rota_lower_pieces(const rota_compiler *c, uint32_t part);

@@ -39,8 +39,8 @@ static rota_node_record *add_record(rota_compiler *c, const rota_node_record *no
     const size_t bytes = sizeof(rota_node_record) + sizeof(rota_access_record) * access_count;
     rota_node_record *made = rota_arena_alloc(&c->plan->arena, bytes, 8);
     if (!made) return NULL;
-    *made = (rota_node_record){.record_bytes = (uint32_t)bytes,
-                               .kind = (uint8_t)kind,
+    *made = (rota_node_record){.record_words = rota_record_words(bytes) & 0x3fffu,
+                               .kind = (unsigned)kind & 7u,
                                .access_count = (uint8_t)access_count,
                                .queue_plus_1 = node->queue_plus_1,
                                .name = rota_node_record_name(node)};
@@ -49,7 +49,7 @@ static rota_node_record *add_record(rota_compiler *c, const rota_node_record *no
 }
 
 static rota_access_record access_to(uint64_t buffer, uint64_t size, rota_access_mode mode) {
-    return (rota_access_record){buffer, (uint64_t)mode << 56, size};
+    return rota_access_record_of(buffer, 0, size, mode, NULL);
 }
 
 static rota_status make_buffer(rota_compiler *c, const char *name, uint64_t bytes, uint64_t *out_reference) {
@@ -78,7 +78,7 @@ rota_status rota_compile_in_turn(rota_compiler *c, const rota_node_record *recor
     const rota_access_record *accesses = rota_node_accesses(record);
     uint32_t first;
     /* As for those on the device. */
-    ROTA_TRY(rota_compile_buffer_index(c, accesses[0].buffer, &first));
+    ROTA_TRY(rota_compile_buffer_index(c, rota_access_stored(&accesses[0]), &first));
     ROTA_TRY(make_turn(c));
     rota_node_record *made = add_record(c, record, ROTA_NODE_HOST, count + 1, accesses[0]);
     if (!made) return rota_compile_no_memory(c);
@@ -97,8 +97,7 @@ static void have_operands(const rota_node_record *node, bool is_end, rota_node_r
     for (uint32_t i = 1; i < node->access_count; i++) {
         rota_access_mode mode = ROTA_ACCESS_MODE(&from[i]);
         if (is_end && mode == ROTA_WRITE) mode = ROTA_READWRITE;
-        to[i] = (rota_access_record){from[i].buffer, ROTA_ACCESS_OFFSET(&from[i]) | (uint64_t)mode << 56,
-                                     from[i].size_bytes};
+        to[i] = rota_access_record_like(&from[i], rota_access_stored(&from[i]), mode);
     }
 }
 
@@ -111,7 +110,7 @@ rota_status rota_compile_on_device(rota_compiler *c, const rota_node_record *rec
                          rota_node_record_name(record), count - 1, ROTA_ADDRESSED_MAX);
     uint32_t first;
     /* Before buffers of the compiler's own, whose numbers count from a first one that is not 0. */
-    ROTA_TRY(rota_compile_buffer_index(c, rota_node_accesses(record)[0].buffer, &first));
+    ROTA_TRY(rota_compile_buffer_index(c, rota_access_stored(rota_node_accesses(record)), &first));
     ROTA_TRY(make_buffer(c, "addresses", ADDRESS_BYTES, &addresses));
     ROTA_TRY(make_buffer(c, "end", END_BYTES, &end));
     ROTA_TRY(make_turn(c));

@@ -30,7 +30,8 @@ typedef struct rota_operation {
     uint32_t first_access;
     uint32_t
         node; /* NODE: its number in record order; UPLOAD, DOWNLOAD: the transfer; TRANSFER: the buffer */
-    uint32_t command; /* in its part's program */
+    uint32_t
+        command; /* in its part's program; until it is lowered, from edges on, its batch in its segment */
     uint8_t access_count;
     uint8_t kind : 6;           /* rota_operation_kind */
     uint8_t ends_segment : 1;   /* who waits for it is not to wait for what comes after it on its queue */
@@ -64,18 +65,29 @@ typedef struct rota_physical {
     uint32_t buffer;                          /* plan buffer; ROTA_NONE: a mirror between parts */
     uint32_t first_operation, last_operation; /* ROTA_NONE: unused */
     uint8_t part;
-    uint8_t kind;  /* rota_buffer_kind; mirrors: TRANSIENT */
-    uint8_t phase; /* of the count of live bytes */
-    bool packed;   /* has bytes of the part's arena */
-    bool is_mirror;
-    bool is_shared;        /* operations of several parts, which share memory, touch it */
-    bool handed_on;        /* another physical takes its memory over in its last operation */
+    uint8_t kind;         /* rota_buffer_kind; mirrors: TRANSIENT */
+    uint8_t phase : 2;    /* of the count of live bytes */
+    uint8_t external : 3; /* edges: rota_external_flags of all its bytes, where all is one segment */
+    uint8_t is_mirror : 1;
+    uint8_t is_shared : 1; /* operations of several parts, which share memory, touch it */
+    uint8_t handed_on : 1; /* another physical takes its memory over in its last operation */
+    bool packed;           /* has bytes of the part's arena */
     uint32_t first_mirror; /* plus 1: list of mirrors that this part owns for the buffer */
-    uint32_t tenants;      /* TIGHT: list in compiler.pieces.tenants of the physicals whose memory it got */
     uint32_t inplace_of;   /* the physical whose memory it takes over as it starts; ROTA_NONE: none */
-    uint32_t memory;       /* index in the part's memories, once lowered */
     uint32_t piece;        /* of the part's arena */
+    union {
+        uint32_t tenants; /* TIGHT: list in compiler.pieces.tenants of the physicals whose memory it got */
+        uint32_t memory_edges; /* edges, from its first operation on: list of what initial uses come after */
+    };
+    union {
+        uint32_t writer; /* edges, while there is no map: as in rota_range_state, of all its bytes */
+        uint32_t memory; /* index in the part's memories, once lowered */
+    };
+    uint32_t readers;   /* edges: the same */
+    uint32_t last_uses; /* edges: list, once another physical took the memory over */
+    uint32_t map;       /* edges: plus 1, of its ranges, where there are others than all its bytes */
 } rota_physical;
+_Static_assert(sizeof(rota_physical) == 64, "a cache line, which is all that most accesses need of it");
 
 /* What stays of a physical with the plan, beside its buffer (rota_physical_buffer), whose size it has. */
 typedef struct rota_plan_physical {

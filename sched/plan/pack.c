@@ -526,9 +526,9 @@ rota_status rota_packer_create(rota_compiler *c, rota_packer **out_packer) {
 
 /* Every use in the list comes before operation n, or is n itself. */
 static bool all_before(const rota_compiler *c, const rota_cons *cons, uint32_t list, uint32_t n) {
-    for (; list; list = cons[list].next) {
-        uint32_t use = cons[list].operation - 1;
-        if (use & ROTA_JOIN || (use != n && !rota_clock_before(c->edges.clocks, use, n))) return false;
+    for (; list; list = rota_list_first(cons, list).next) {
+        uint32_t use = rota_list_first(cons, list).operation - 1;
+        if (use & ROTA_JOIN || (use != n && !rota_clock_before(&c->edges.clocks, use, n))) return false;
     }
     return true;
 }

@@ -26,8 +26,8 @@ static rota_status make_record(rota_compiler *c, const rota_node_record *record,
     /* Lives as long as what describes the plan's operations. */
     rota_node_record *made = rota_arena_alloc(&c->plan->arena, bytes, 8);
     if (!made) return rota_compile_no_memory(c);
-    *made = (rota_node_record){.record_bytes = (uint32_t)bytes,
-                               .param_bytes = (uint16_t)param_bytes,
+    *made = (rota_node_record){.record_words = rota_record_words(bytes) & 0x3fffu,
+                               .param_words = (uint8_t)(param_bytes / 4),
                                .kind = ROTA_NODE_KERNEL,
                                .access_count = (uint8_t)part->operand_count,
                                .device_plus_1 = record->device_plus_1,
@@ -37,8 +37,8 @@ static rota_status make_record(rota_compiler *c, const rota_node_record *record,
     const rota_access_record *from = rota_node_accesses(record);
     rota_access_record *to = (rota_access_record *)(made + 1);
     for (uint32_t i = 0; i < part->operand_count; i++) {
-        to[i] = from[part->operand[i]];
-        to[i].offset_mode = ROTA_ACCESS_OFFSET(&to[i]) | (uint64_t)part->mode[i] << 56;
+        const rota_access_record *access = &from[part->operand[i]];
+        to[i] = rota_access_record_like(access, rota_access_stored(access), (rota_access_mode)part->mode[i]);
     }
     memcpy(to + part->operand_count, part->params, param_bytes);
     *out_record = made;
@@ -54,7 +54,7 @@ rota_status rota_compile_parts(rota_compiler *c, uint32_t part, const rota_node_
     uint64_t bytes[ROTA_KERNEL_OPERANDS_MAX];
     uint32_t buffers[ROTA_KERNEL_OPERANDS_MAX] = {0};
     for (uint32_t i = 0; i < record->access_count; i++)
-        ROTA_TRY(rota_compile_buffer_index(c, accesses[i].buffer, &buffers[i]));
+        ROTA_TRY(rota_compile_buffer_index(c, rota_access_stored(&accesses[i]), &buffers[i]));
     const uint32_t slot_mask = rota_compile_operand_bytes(c, record, buffers, bytes);
     rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX];
     memset(parts, 0, sizeof parts); /* also what lies between parameters */

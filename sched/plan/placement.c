@@ -46,8 +46,7 @@ static uint32_t mirror_of(rota_compiler *c, uint32_t buffer, uint32_t owner, uin
                                  .kind = ROTA_BUFFER_TRANSIENT,
                                  .is_mirror = true,
                                  .inplace_of = ROTA_NONE,
-                                 .size_bytes = root->size_bytes,
-                                 .memory = ROTA_NONE};
+                                 .size_bytes = root->size_bytes};
     ((rota_mirror *)c->spread.mirrors.data)[c->spread.mirrors.count++] =
         (rota_mirror){other, physical, ROTA_PHYSICALS(c)[home].first_mirror};
     ROTA_PHYSICALS(c)[home].first_mirror = (uint32_t)c->spread.mirrors.count;
@@ -169,10 +168,10 @@ rota_status rota_compile_mark_written(rota_compiler *c) {
                 const rota_access_record *accesses = rota_node_accesses(record);
                 for (uint32_t a = 0; a < record->access_count; a++) {
                     uint32_t buffer;
-                    if (!ROTA_ACCESS_IS_PERSISTENT(accesses[a].buffer) ||
+                    if (!ROTA_ACCESS_IS_PERSISTENT(rota_access_stored(&accesses[a])) ||
                         ROTA_ACCESS_MODE(&accesses[a]) == ROTA_READ)
                         continue;
-                    ROTA_TRY(rota_compile_buffer_index(c, accesses[a].buffer, &buffer));
+                    ROTA_TRY(rota_compile_buffer_index(c, rota_access_stored(&accesses[a]), &buffer));
                     if (pass == 1) ((uint8_t *)written->data)[buffer] = 1;
                 }
             }

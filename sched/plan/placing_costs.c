@@ -51,8 +51,8 @@ static void operand_bytes(const rota_node_record *record, uint64_t *out_bytes, d
     const rota_access_record *accesses = rota_node_accesses(record);
     *out_sum = 0;
     for (uint32_t i = 0; i < record->access_count; i++) {
-        if (i < ROTA_KERNEL_OPERANDS_MAX) out_bytes[i] = accesses[i].size_bytes;
-        *out_sum += (double)accesses[i].size_bytes;
+        if (i < ROTA_KERNEL_OPERANDS_MAX) out_bytes[i] = rota_access_size(&accesses[i]);
+        *out_sum += (double)rota_access_size(&accesses[i]);
     }
 }
 

@@ -89,11 +89,11 @@ static uint64_t mix_bytes(uint64_t hash, const void *data, size_t bytes) {
 static uint64_t mix_kernel(uint64_t hash, const rota_node_record *record) {
     const rota_kernel *kernel = record->u.kernel.kernel;
     uint8_t params[ROTA_KERNEL_PARAM_BYTES_MAX];
-    memcpy(params, rota_node_params(record), record->param_bytes);
+    memcpy(params, rota_node_params(record), rota_node_param_bytes(record));
     for (uint32_t i = 0; i < kernel->bindable_count; i++)
         memset(params + kernel->bindables[i].offset_bytes, 0, kernel->bindables[i].size_bytes);
     hash = mix_bytes(hash, kernel->name, strlen(kernel->name));
-    hash = mix_bytes(hash, params, record->param_bytes);
+    hash = mix_bytes(hash, params, rota_node_param_bytes(record));
     return mix_bytes(hash, record->u.kernel.groups, sizeof record->u.kernel.groups);
 }
 
@@ -102,7 +102,7 @@ uint64_t rota_history_key(const rota_node_record *record) {
         return 0;
     uint64_t hash = mix(HASH_START, record->kind);
     const rota_access_record *accesses = rota_node_accesses(record);
-    for (uint32_t i = 0; i < record->access_count; i++) hash = mix(hash, accesses[i].size_bytes);
+    for (uint32_t i = 0; i < record->access_count; i++) hash = mix(hash, rota_access_size(&accesses[i]));
     if (record->kind == ROTA_NODE_KERNEL) hash = mix_kernel(hash, record);
     return key_of(hash);
 }
@@ -126,8 +126,8 @@ uint64_t rota_history_mix_node(uint64_t key, const rota_node_record *record) {
     const rota_access_record *accesses = rota_node_accesses(record);
     for (uint32_t i = 0; i < record->access_count; i++) {
         /* A buffer of the graph's by its index in its lane; of others an address says nothing to another process. */
-        const uint64_t stored = accesses[i].buffer, index = stored & 1 ? (uint32_t)stored : 0;
-        hash = mix(hash, accesses[i].size_bytes);
+        const uint64_t stored = rota_access_stored(&accesses[i]), index = stored & 1 ? (uint32_t)stored : 0;
+        hash = mix(hash, rota_access_size(&accesses[i]));
         hash = mix(hash, index << 8 | (uint64_t)ROTA_ACCESS_MODE(&accesses[i]));
         hash = mix(hash, ROTA_ACCESS_OFFSET(&accesses[i]));
     }

@@ -11,7 +11,7 @@
 static double bytes_of(const rota_node_record *record) {
     const rota_access_record *accesses = rota_node_accesses(record);
     double sum = 1;
-    for (uint32_t i = 0; i < record->access_count; i++) sum += (double)accesses[i].size_bytes;
+    for (uint32_t i = 0; i < record->access_count; i++) sum += (double)rota_access_size(&accesses[i]);
     return sum;
 }
 

@@ -170,20 +170,22 @@ static bool note_touch(finder *f, track *t, const rota_buffer *buffer, bool is_f
 }
 
 static bool touch(finder *f, const rota_access_record *access, bool writes) {
-    const uint64_t low = ROTA_ACCESS_OFFSET(access), high = low + access->size_bytes;
+    const uint64_t low = ROTA_ACCESS_OFFSET(access), high = low + rota_access_size(access);
     const rota_access_mode mode = ROTA_ACCESS_MODE(access);
     if (low == high) return true;
-    track *t = track_of(f, access->buffer);
-    if (!note_touch(f, t, buffer_of(f, access->buffer), !t->is_touched)) return false;
+    track *t = track_of(f, rota_access_stored(access));
+    if (!note_touch(f, t, buffer_of(f, rota_access_stored(access)), !t->is_touched)) return false;
     if (!t->is_touched) {
         t->is_touched = true;
         t->low = low;
         t->high = high;
-        t->kind = buffer_of(f, access->buffer)->kind;
+        t->kind = buffer_of(f, rota_access_stored(access))->kind;
         if (t->kind == ROTA_BUFFER_INPUT) t->outside = f->values->value_count++;
     }
-    if (!writes) return mode == ROTA_WRITE || read_range(f, t, access->buffer, low, high, mode == ROTA_READ);
-    return mode == ROTA_READ || write_range(f, t, access->buffer, low, high);
+    if (!writes)
+        return mode == ROTA_WRITE ||
+               read_range(f, t, rota_access_stored(access), low, high, mode == ROTA_READ);
+    return mode == ROTA_READ || write_range(f, t, rota_access_stored(access), low, high);
 }
 
 static bool make_room(finder *f) {

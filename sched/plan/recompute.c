@@ -57,7 +57,7 @@ static rota_status count_accesses(state *s) {
         s->first_access[node] = access;
         const rota_node_record *record = s->records[node];
         for (uint32_t i = 0; record && i < record->access_count; i++)
-            ROTA_TRY(rota_compile_buffer_index(s->c, rota_node_accesses(record)[i].buffer,
+            ROTA_TRY(rota_compile_buffer_index(s->c, rota_access_stored(&rota_node_accesses(record)[i]),
                                                &s->buffer_of[access++]));
     }
     s->first_access[s->node_count] = access;
@@ -145,7 +145,7 @@ static bool all_in_place(const rota_node_record *record, const uint32_t *buffers
     const rota_access_record *accesses = rota_node_accesses(record);
     for (uint32_t i = 0; i < record->access_count; i++)
         if (buffers[i] == buffer &&
-            (!(record->u.kernel.kernel->inplace_inputs >> i & 1) || accesses[i].size_bytes != size))
+            (!(record->u.kernel.kernel->inplace_inputs >> i & 1) || rota_access_size(&accesses[i]) != size))
             return false;
     return true;
 }
@@ -164,8 +164,8 @@ static void hand_on(state *s, uint32_t node) {
             life *from = &s->lives[buffers[in]];
             if (!(kernel->inplace_inputs >> in & 1) || from->end != TICK_AFTER(node) || from == to ||
                 from->begin >= TICK_DURING(node) || from->bytes != to->bytes ||
-                accesses[in].size_bytes != accesses[out].size_bytes ||
-                !all_in_place(record, buffers, buffers[in], accesses[in].size_bytes))
+                rota_access_size(&accesses[in]) != rota_access_size(&accesses[out]) ||
+                !all_in_place(record, buffers, buffers[in], rota_access_size(&accesses[in])))
                 continue;
             to->begin = TICK_AFTER(node);
             from->end = TICK_DURING(node);
@@ -187,7 +187,7 @@ static bool repeatable(const state *s, uint32_t node) {
         if (mode == ROTA_READ) continue;
         const rota_buffer *root = buffer_at(s, s->buffer_of[s->first_access[node] + i]);
         if (mode != ROTA_WRITE || root->kind != ROTA_BUFFER_TRANSIENT ||
-            ROTA_ACCESS_OFFSET(&accesses[i]) != 0 || accesses[i].size_bytes != root->size_bytes)
+            ROTA_ACCESS_OFFSET(&accesses[i]) != 0 || rota_access_size(&accesses[i]) != root->size_bytes)
             return false;
     }
     return true;
@@ -198,7 +198,7 @@ static double cost_of(const state *s, uint32_t node) {
     uint64_t sizes[ROTA_OPERATION_ACCESSES_MAX];
     double bytes = 0;
     for (uint32_t i = 0; i < record->access_count; i++) {
-        sizes[i] = rota_node_accesses(record)[i].size_bytes;
+        sizes[i] = rota_access_size(&rota_node_accesses(record)[i]);
         bytes += (double)sizes[i];
     }
     if (record->kind != ROTA_NODE_KERNEL) return bytes;

@@ -17,13 +17,17 @@ static rota_status new_buffer(state *s, uint32_t like, uint32_t *out_index) {
 
 static rota_node_record *copy_record(state *s, uint32_t node) {
     const rota_node_record *record = s->records[node];
-    rota_node_record *copy = rota_arena_alloc(&s->c->plan->arena, record->record_bytes, 8);
-    if (copy) memcpy(copy, record, record->record_bytes);
+    rota_node_record *copy = rota_arena_alloc(&s->c->plan->arena, rota_record_bytes(record), 8);
+    if (copy) memcpy(copy, record, rota_record_bytes(record));
     return copy;
 }
 
 static rota_access_record *accesses_of(rota_node_record *record) {
     return (rota_access_record *)(record + 1);
+}
+
+static void rename_access(rota_access_record *access, uint64_t stored) {
+    *access = rota_access_record_like(access, stored, ROTA_ACCESS_MODE(access));
 }
 
 static rota_status make_clone(state *s, uint32_t node, const rota_node_record **out_clone) {
@@ -37,9 +41,9 @@ static rota_status make_clone(state *s, uint32_t node, const rota_node_record **
         if (ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ) {
             uint32_t index = l->again;
             if (!l->given_up) ROTA_TRY(new_buffer(s, buffer, &index));
-            accesses[i].buffer = rota_compile_own_reference(s->c, index);
+            rename_access(&accesses[i], rota_compile_own_reference(s->c, index));
         } else if (!in_first_life(l, before)) {
-            accesses[i].buffer = rota_compile_own_reference(s->c, l->again);
+            rename_access(&accesses[i], rota_compile_own_reference(s->c, l->again));
         }
     }
     *out_clone = clone;
@@ -55,7 +59,7 @@ static rota_status redirect(state *s, uint32_t node) {
         if (!l->given_up || node < l->late) continue;
         if (!changed) changed = copy_record(s, node);
         if (!changed) return rota_compile_no_memory(s->c);
-        accesses_of(changed)[i].buffer = rota_compile_own_reference(s->c, l->again);
+        rename_access(&accesses_of(changed)[i], rota_compile_own_reference(s->c, l->again));
     }
     if (changed) s->records[node] = changed;
     return ROTA_OK;

@@ -154,7 +154,8 @@ static rota_status localize_joins(segmenter *s, uint32_t n) {
             if (!(from[i] & ROTA_JOIN)) {
                 const rota_operation *operation = &ROTA_OPERATIONS(c)[from[i]];
                 ROTA_TRY(add_local(s, timeline_of(s, operation->part, operation->queue),
-                                   rota_segment_of(c, from[i]), ROTA_NONE, ROTA_LEVELS(c)[from[i]]));
+                                   rota_segment_of(c, from[i]), ROTA_NONE,
+                                   ROTA_OPERATIONS(c)[from[i]].command));
                 continue;
             }
             const rota_join *inner = &JOINS(c)[from[i] & ~ROTA_JOIN];
@@ -260,8 +261,8 @@ static rota_status visit(segmenter *s, uint32_t n) {
     uint32_t level = 0;
     for (uint32_t e = s->c->edges.first[n]; e < s->c->edges.first[n + 1]; e++) {
         if (!(edges[e] & ROTA_JOIN)) {
-            ROTA_TRY(come_after(s, timeline, rota_segment_of(s->c, edges[e]), ROTA_LEVELS(s->c)[edges[e]],
-                                &level));
+            ROTA_TRY(come_after(s, timeline, rota_segment_of(s->c, edges[e]),
+                                ROTA_OPERATIONS(s->c)[edges[e]].command, &level));
             continue;
         }
         /* Of other queues all are waited for already. */
@@ -270,8 +271,8 @@ static rota_status visit(segmenter *s, uint32_t n) {
         if (local->segment == own) local->node = 0;
         ROTA_TRY(come_after(s, timeline, local->segment, local->level, &level));
     }
-    ((uint32_t *)s->c->edges.order.segment.data)[n] = own;
-    ROTA_LEVELS(s->c)[n] = level;
+    ((uint32_t *)s->c->edges.segment.data)[n] = own;
+    ROTA_OPERATIONS(s->c)[n].command = level;
     s->open[timeline].operation_count++;
     if (operation->ends_segment) close_open(s, timeline);
     return ROTA_OK;
@@ -279,7 +280,7 @@ static rota_status visit(segmenter *s, uint32_t n) {
 
 /* One queue of one device: no cuts, no waits. Levels stand already where no join has one. */
 static rota_status visit_all_on_one(rota_compiler *c) {
-    uint32_t *levels = ROTA_LEVELS(c);
+    rota_operation *operations = ROTA_OPERATIONS(c);
     const uint32_t *edges = c->edges.from.data;
     uint32_t local_of = 0;
     segmenter s = {.c = c, .timelines = 1, .local_of = &local_of};
@@ -294,11 +295,11 @@ static rota_status visit_all_on_one(rota_compiler *c) {
                 local->node = 0;
                 before = local->level;
             } else {
-                before = levels[edges[e]];
+                before = operations[edges[e]].command;
             }
             if (before >= level) level = before + 1;
         }
-        levels[n] = level;
+        operations[n].command = level;
     }
     return ROTA_OK;
 }
@@ -355,7 +356,7 @@ static rota_status write_segments(segmenter *s) {
             if (before->part != segment->part) before->is_awaited = true;
         }
     }
-    uint32_t *segment_of = c->edges.order.segment.data;
+    uint32_t *segment_of = c->edges.segment.data;
     for (uint32_t n = 0; n < c->operations.count; n++) segment_of[n] = OPENED(s)[segment_of[n]].closed_as;
     for (uint32_t i = 0; i < c->edges.local_joins.count; i++)
         LOCALS(c)[i].segment = OPENED(s)[LOCALS(c)[i].segment].closed_as;
@@ -388,9 +389,9 @@ rota_status rota_compile_segments(rota_compiler *c) {
     s.known = rota_arena_calloc(&c->scratch, sizeof *s.known * s.timelines * s.timelines, 8);
     s.local_of = rota_arena_calloc(&c->scratch, sizeof *s.local_of * s.timelines, 8);
     if (!s.open || !s.ordinals || !s.known || !s.local_of ||
-        !rota_vector_reserve(&c->edges.order.segment, sizeof(uint32_t), c->operations.count + 1))
+        !rota_vector_reserve(&c->edges.segment, sizeof(uint32_t), c->operations.count + 1))
         return rota_compile_no_memory(c);
-    c->edges.order.segment.count = c->operations.count;
+    c->edges.segment.count = c->operations.count;
     for (uint32_t t = 0; t < s.timelines; t++) s.open[t] = (open_segment){ROTA_NONE, 0};
     rota_status status = run_segmenter(&s);
     rota_vector_free(&s.opened);

@@ -15,7 +15,7 @@ uint32_t rota_compile_operand_bytes(const rota_compiler *c, const rota_node_reco
     const rota_access_record *accesses = rota_node_accesses(record);
     uint32_t slot_mask = 0;
     for (uint32_t i = 0; i < record->access_count; i++) {
-        out_bytes[i] = accesses[i].size_bytes;
+        out_bytes[i] = rota_access_size(&accesses[i]);
         if (((const rota_plan_buffer *)c->buffers.data)[buffers[i]].buffer->kind == ROTA_BUFFER_SLOT)
             slot_mask |= 1u << i;
     }
@@ -63,8 +63,7 @@ rota_status rota_compile_add_workspaces(rota_compiler *c) {
                                      .kind = ROTA_BUFFER_TRANSIENT,
                                      .packed = true,
                                      .inplace_of = ROTA_NONE,
-                                     .size_bytes = list[i].size_bytes,
-                                     .memory = ROTA_NONE};
+                                     .size_bytes = list[i].size_bytes};
         uint32_t access = operation->first_access + operation->access_count - 1u;
         ROTA_ACCESS_PHYSICAL(c)[access] = physical;
     }

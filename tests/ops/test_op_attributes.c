@@ -147,11 +147,11 @@ static void keep_nodes(recording *r) {
         const uint8_t *end = chunk == r->recorder->chunk ? r->recorder->next : chunk->end;
         for (const uint8_t *record = (const uint8_t *)(chunk + 1); record < end;) {
             const rota_node_record *node = (const void *)record;
-            assert_true(r->size + node->record_bytes <= sizeof r->bytes);
-            memcpy(r->bytes + r->size, node, node->record_bytes);
+            assert_true(r->size + rota_record_bytes(node) <= sizeof r->bytes);
+            memcpy(r->bytes + r->size, node, rota_record_bytes(node));
             memset(r->bytes + r->size + offsetof(rota_node_record, name), 0, sizeof node->name);
-            r->size += node->record_bytes;
-            record += node->record_bytes;
+            r->size += rota_record_bytes(node);
+            record += rota_record_bytes(node);
         }
         if (chunk == r->recorder->chunk) break;
     }

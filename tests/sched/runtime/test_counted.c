@@ -566,7 +566,7 @@ static void test_certificate(void **state) {
     for (uint32_t k = 0; k < 2; k++) {
         const rota_access_record as_it_was = recorded[k];
         const rota_access_mode wrong = k ? ROTA_READWRITE : ROTA_WRITE;
-        recorded[k].offset_mode = ROTA_ACCESS_OFFSET(&as_it_was) | (uint64_t)wrong << 56;
+        recorded[k] = rota_access_record_like(&as_it_was, rota_access_stored(&as_it_was), wrong);
         operands[k].mode = (unsigned)wrong & 3;
         assert_status(rota_plan_certify(plan), ROTA_INTERNAL);
         EXPECT_TEXT(k ? "its last operand is READWRITE of 4 bytes" : "counts as writing all of operand 0");
