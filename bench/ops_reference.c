@@ -30,7 +30,7 @@ static double dot(const double *a, const double *b, uint64_t k) {
     double sum[4] = {0, 0, 0, 0};
     uint64_t p = 0;
     for (; p + 4 <= k; p += 4)
-        for (int lane = 0; lane < 4; lane++) sum[lane] += a[p + lane] * b[p + lane];
+        for (uint64_t lane = 0; lane < 4; lane++) sum[lane] += a[p + lane] * b[p + lane];
     for (; p < k; p++) sum[0] += a[p] * b[p];
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
