@@ -265,11 +265,11 @@ static void compare_parts(compared_part *parts, uint32_t count, first_failure *f
         if (own_ns > patience_ns) patience_ns = own_ns;
         rota_comparison_post(parts[i].comparison);
     }
-    const uint64_t deadline_ns = rota_deadline_after(patience_ns);
+    uint64_t deadline_ns = rota_deadline_after(patience_ns);
     for (uint32_t i = 0; i < count; i++) {
         bool is_over = true;
         if (parts[i].comparison)
-            (void)is_ok(failure, rota_comparison_wait(parts[i].comparison, deadline_ns, &is_over));
+            (void)is_ok(failure, rota_comparison_wait(parts[i].comparison, &deadline_ns, &is_over));
         /* A thread that does not come back has it. */
         if (!is_over) rota_graph_retain(parts[i].first->list->graph);
     }

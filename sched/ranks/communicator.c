@@ -431,7 +431,7 @@ uint64_t rota_comparison_patience_ns(const rota_comparison *comparison) {
     return patience_ns(comparison->split.communicator);
 }
 
-rota_status rota_comparison_wait(rota_comparison *comparison, uint64_t deadline_ns, bool *out_is_over) {
+rota_status rota_comparison_wait(rota_comparison *comparison, uint64_t *deadline_ns, bool *out_is_over) {
     const rota_communicator *c = comparison->split.communicator;
     char what[128];
     (void)snprintf(what, sizeof what, "communicator '%s': comparing a graph's collectives", c->name);

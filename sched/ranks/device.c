@@ -280,8 +280,8 @@ static rota_status wait_for(rota_communicator *c, rota_opening *o) {
     (void)snprintf(what, sizeof what, "communicator '%s': opening it on its ranks' devices", c->name);
     /* Three exchanges, each by the transport's own timeout, and the library's. */
     const uint64_t all_ns = c->timeout_ns > UINT64_MAX / 4 ? UINT64_MAX : 4 * c->timeout_ns;
-    const rota_status status = rota_rank_await(
-        &o->asked, rota_deadline_after(rota_rank_later(all_ns, answer_ns)), what, &is_answered);
+    uint64_t deadline_ns = rota_deadline_after(rota_rank_later(all_ns, answer_ns));
+    const rota_status status = rota_rank_await(&o->asked, &deadline_ns, what, &is_answered);
     if (is_answered) rota_rank_forget(&o->asked);
     return status;
 }

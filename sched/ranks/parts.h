@@ -100,8 +100,8 @@ rota_status rota_comparison_await_turn(rota_comparison *comparison);
 void rota_comparison_post(rota_comparison *comparison);
 /* How long its transport may take, and says whom it waited for, and its thread. */
 uint64_t rota_comparison_patience_ns(const rota_comparison *comparison);
-/* *out_is_over false: it is the thread's still. */
-rota_status rota_comparison_wait(rota_comparison *comparison, uint64_t deadline_ns, bool *out_is_over);
+/* *out_is_over false: it is the thread's still. The deadline of several, as in rota_rank_await. */
+rota_status rota_comparison_wait(rota_comparison *comparison, uint64_t *deadline_ns, bool *out_is_over);
 /* open_ranks.c. rota_rank_devices_open; where it fails the communicators are closed, and NULL. */
 rota_status rota_communicator_open_devices(rota_communicator **communicators, uint32_t count,
                                            rota_device *const *devices);

@@ -181,18 +181,18 @@ void rota_rank_forget(rota_rank_asked *asked) {
 rota_status rota_rank_wait(rota_rank_thread *thread, rota_rank_asked *asked, uint64_t deadline_ns,
                            const char *what, bool *out_is_answered) {
     rota_rank_thread_call(thread, &asked->call);
-    return rota_rank_await(asked, deadline_ns, what, out_is_answered);
+    return rota_rank_await(asked, &deadline_ns, what, out_is_answered);
 }
 
-rota_status rota_rank_await(rota_rank_asked *asked, uint64_t deadline_ns, const char *what,
+rota_status rota_rank_await(rota_rank_asked *asked, uint64_t *deadline_ns, const char *what,
                             bool *out_is_answered) {
     bool has_stood = false;
     *out_is_answered = true;
     while (ra_load_acquire(&asked->is_over) == ASKED) { /* pairs with rota_rank_answer */
-        if (rota_futex_wait(&asked->is_over, ASKED, deadline_ns)) continue;
-        if (!has_stood && rota_clock_ns() > rota_rank_later(deadline_ns, STOOD_NS)) {
+        if (rota_futex_wait(&asked->is_over, ASKED, *deadline_ns)) continue;
+        if (!has_stood && rota_clock_ns() > rota_rank_later(*deadline_ns, STOOD_NS)) {
             has_stood = true;
-            deadline_ns = rota_deadline_after(AGAIN_NS);
+            *deadline_ns = rota_deadline_after(AGAIN_NS);
             continue;
         }
         uint32_t seen = ASKED;

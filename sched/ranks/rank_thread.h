@@ -68,8 +68,9 @@ rota_rank_asked *rota_rank_ask(size_t size_bytes, void (*fn)(rota_rank_call *cal
  * of with rota_rank_forget, and what the thread wrote is seen. */
 rota_status rota_rank_wait(rota_rank_thread *thread, rota_rank_asked *asked, uint64_t deadline_ns,
                            const char *what, bool *out_is_answered);
-/* The waiting alone, of one that the thread was given. */
-rota_status rota_rank_await(rota_rank_asked *asked, uint64_t deadline_ns, const char *what,
+/* The waiting alone, of one that the thread was given. *deadline_ns is that second later then: of several that are
+ * waited for by one deadline all have the same second. */
+rota_status rota_rank_await(rota_rank_asked *asked, uint64_t *deadline_ns, const char *what,
                             bool *out_is_answered);
 /* On the thread, once for each; where the status is not OK its sentence is this thread's. True: nobody waits any more,
  * and what was made is to be undone; the struct is gone. */

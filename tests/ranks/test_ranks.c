@@ -433,6 +433,23 @@ static void stopped_past_a_deadline(void **state) {
     rota_rank_thread_release(thread);
 }
 
+/* Of several that are waited for by one deadline, as of a graph's communicators, all have the same second more. */
+static void several_past_a_deadline(void **state) {
+    (void)state;
+    enum { SEVERAL = 6 };
+    const uint64_t begin_ns = rota_clock_ns();
+    uint64_t deadline_ns = begin_ns - 500000000u;
+    for (uint32_t i = 0; i < SEVERAL; i++) {
+        bool is_answered;
+        rota_rank_asked *asked = rota_rank_ask(sizeof *asked, answer_late); /* no thread has it */
+        assert_non_null(asked);
+        assert_status(rota_rank_await(asked, &deadline_ns, "a split", &is_answered), ROTA_TIMEOUT);
+        assert_false(is_answered);
+        rota_rank_forget(asked);
+    }
+    assert_in_range(rota_clock_ns() - begin_ns, 1000000000u, (SEVERAL - 2) * 1000000000ull);
+}
+
 /* On a device that is no CPU: what goes in comes from it and goes back, and two of those overlap as they may. */
 static void on_vulkan(void **state) {
     (void)state;
@@ -747,6 +764,7 @@ int main(void) {
         cmocka_unit_test(what_may_differ),
         cmocka_unit_test(a_look_adds_another),
         cmocka_unit_test(stopped_past_a_deadline),
+        cmocka_unit_test(several_past_a_deadline),
         cmocka_unit_test(on_vulkan),
         cmocka_unit_test(closed_in_use),
 #if defined(__SSE__)
