@@ -233,7 +233,10 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
         uint64_t from = from_progress ? last_progress(&wait) : start;
         uint64_t deadline = timeout_ns > UINT64_MAX - from ? UINT64_MAX : from + timeout_ns;
         uint64_t now = rota_clock_ns();
-        if (now >= deadline) return timed_out(ticket, timeout_ns, what);
+        if (now >= deadline) {
+            rota_patience_learn(&waits, UINT64_MAX); /* it did not come soon, however short the timeout is */
+            return timed_out(ticket, timeout_ns, what);
+        }
         /* Inputs are taken by a submit thread that tells the completer's waiters; a slice bounds a missed
          * one. */
         uint64_t slice = now + 100000000u;
