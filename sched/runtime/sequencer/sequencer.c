@@ -295,6 +295,8 @@ static bool look_for_work(rota_sequencer *sequencer) {
         for (uint32_t i = 0; i < PAUSES_PER_YIELD && !found; i++) {
             ra_pause();
             if (is_alone || i + 1 == PAUSES_PER_YIELD) found = has_work(runtime);
+            /* Where many threads submit, each with a lane of its own, a look takes as long as many. */
+            if (is_alone && rota_clock_ns() - back >= YIELD_NS) break;
         }
         now = rota_clock_ns();
         spun += now - back;
