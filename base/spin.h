@@ -25,8 +25,9 @@
 
 typedef struct rota_spin {
     uint64_t begin_ns, limit_ns;
-    uint32_t looks;  /* to come without a yield */
-    bool is_crowded; /* a yield took long */
+    uint64_t others_ns; /* for which it did not have the core */
+    uint32_t looks;     /* to come without a yield */
+    bool is_crowded;    /* a yield took long */
 } rota_spin;
 
 static inline rota_spin rota_spin_begin(uint64_t limit_ns) {
@@ -36,6 +37,11 @@ static inline rota_spin rota_spin_begin(uint64_t limit_ns) {
 /* How long it has looked. */
 static inline uint64_t rota_spin_ns(const rota_spin *spin) {
     return rota_clock_ns() - spin->begin_ns;
+}
+
+/* How much of that it took of the core itself, for who counts what threads cost without their looking. */
+static inline uint64_t rota_spin_own_ns(const rota_spin *spin) {
+    return rota_spin_ns(spin) - spin->others_ns;
 }
 
 /* False: it is over. Else it is to look; whoever may need this core, to bring it about, has it now and then. */
@@ -49,7 +55,10 @@ static inline bool rota_spin_yields(rota_spin *spin) {
     if (before_ns >= spin->limit_ns) return false;
     (void)sched_yield();
     const uint64_t away_ns = rota_spin_ns(spin) - before_ns;
-    if (away_ns < ROTA_SPIN_ALONE_NS) spin->looks = ROTA_SPIN_LOOKS - 1;
+    if (away_ns < ROTA_SPIN_ALONE_NS)
+        spin->looks = ROTA_SPIN_LOOKS - 1;
+    else
+        spin->others_ns += away_ns;
     if (away_ns > ROTA_SPIN_CROWDED_NS) spin->is_crowded = true;
     return true;
 }

@@ -77,7 +77,7 @@ void rota_completer_rest(rota_completer_shared *completer, rota_completer_work_f
     bool work = false;
     while (!work && (keeps_core ? rota_spin_pauses(&spin) : rota_spin_yields(&spin)))
         work = has_work(user) || ra_load_acquire(&completer->closing); /* pairs with stop */
-    ra_fetch_add_relaxed(&completer->spin_ns, rota_spin_ns(&spin));
+    ra_fetch_add_relaxed(&completer->spin_ns, rota_spin_own_ns(&spin));
     if (spin.is_crowded) rota_patience_is_crowded(&completer->patience);
     if (!work) rota_completer_sleep(completer, has_work, user, rota_deadline_after(IDLE_SLICE_NS));
     rota_patience_learn(&completer->patience, rota_spin_ns(&spin));

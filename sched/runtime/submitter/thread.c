@@ -80,7 +80,7 @@ static bool look_for_work(rota_submitter *submitter) {
         found = !rota_ring_seems_empty_spsc(&device->handover.ring) || ra_load_acquire(&runtime->stop) ||
                 is_to_go_on(device) || rota_blocked_any_ready(submitter);
     }
-    (void)ra_fetch_add_relaxed(&runtime->stats.spin_ns, rota_spin_ns(&spin));
+    (void)ra_fetch_add_relaxed(&runtime->stats.spin_ns, rota_spin_own_ns(&spin));
     if (spin.is_crowded) rota_patience_is_crowded(&submitter->patience);
     return found;
 }
