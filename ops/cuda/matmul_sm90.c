@@ -61,6 +61,8 @@ static const char *refuses_product(const rota_matmul_params *p, rota_dtype dtype
         if (rota_matmul_sm90_tiles[i].shared_bytes > target->shared_bytes_max)
             return "a block of the device has too little shared memory for one of the tiles";
     if (p->lda % 8 || p->ldb % 8 || p->ldc % 8) return "a leading dimension is not a multiple of 8 elements";
+    /* The copy engine stores 16 bytes whole: it would write into the gap behind a row that ends within them. */
+    if (p->n % 8) return "rows of the result are not a multiple of 8 elements long";
     return NULL;
 }
 

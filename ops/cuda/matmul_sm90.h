@@ -23,8 +23,8 @@ typedef struct rota_matmul_sm90_map {
 } rota_matmul_sm90_map;
 
 /* Whether the kernels take the product at all: f16 or bf16 on a device of compute capability 9.0, one batch,
- * results of the operands' type and not accumulated, rows that begin at multiples of 16 bytes; the image was
- * built. */
+ * results of the operands' type and not accumulated, rows that begin at multiples of 16 bytes, those of the result
+ * ending there, too; the image was built. */
 bool rota_matmul_sm90_takes(const rota_matmul_params *params, rota_dtype dtype,
                             const rota_cuda_target *target);
 

@@ -360,8 +360,8 @@ static void test_takes(void **state) {
     assert_false(rota_matmul_sm90_takes(&p, ROTA_F16, &other));
     struct {
         uint32_t *field, value;
-    } spoilt[] = {{&p.lda, 516},    {&p.ldb, 513},         {&p.ldc, 514}, {&p.flags, ROTA_MATMUL_ACCUMULATE},
-                  {&p.batch[1], 2}, {&p.c_dtype, ROTA_F32}};
+    } spoilt[] = {{&p.lda, 516},    {&p.ldb, 513},          {&p.ldc, 514}, {&p.flags, ROTA_MATMUL_ACCUMULATE},
+                  {&p.batch[1], 2}, {&p.c_dtype, ROTA_F32}, {&p.n, 510}};
     for (size_t i = 0; i < sizeof spoilt / sizeof *spoilt; i++) {
         const uint32_t kept = *spoilt[i].field;
         *spoilt[i].field = spoilt[i].value;
