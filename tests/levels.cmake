@@ -106,7 +106,7 @@ foreach(name faults_vk faults_vk_cold faults_vk_warm faults_cpu_diagnostics faul
     tsan.test_op_window tsan.test_op_numbers tsan.test_deprecated tsan.test_cuda_names tsan.test_progress_bar
     tsan.test_pack_apart tsan.test_edges_most tsan.test_graph_file tsan.test_graph_file_damage
     tsan.test_graph_file_memory tsan.test_graph_absent tsan.test_matmul_cuda tsan.test_matmul_cuda_linear
-    tsan.test_matmul_bounded tsan.test_classifier tsan.test_gelu_product
+    tsan.test_matmul_bounded tsan.test_matmul_cuda_uneven tsan.test_classifier tsan.test_gelu_product
     # what one thread is told, draws or computes
     tsan.test_failures tsan.test_runtime_errors tsan.test_no_memory tsan.test_op_gradient tsan.test_draw tsan.test_sized
     tsan.test_graph tsan.test_graph_file_much tsan.test_batch_memory tsan.test_exec_cuda tsan.test_certify

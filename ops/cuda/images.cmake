@@ -11,6 +11,7 @@ set(ROTA_CUDA_VIRTUAL_exec_helpers 75 90)
 # wgmma and setmaxnreg are of this one architecture.
 set(ROTA_CUDA_VIRTUAL_matmul_sm90 90a)
 set(ROTA_CUDA_VIRTUAL_matmul_bounded 90a)
+set(ROTA_CUDA_VIRTUAL_matmul_evened 90a)
 set(ROTA_CUDA_VIRTUAL_attention_sm90 90a)
 # Says what it was compiled for (exec/cuda/architecture.cu).
 set(ROTA_CUDA_VIRTUAL_architecture 75 80 86 89 90 100)

@@ -16,7 +16,8 @@ uint64_t rota_cuda_workspace_linear(const void *params, const uint64_t *operand_
                                     const rota_cuda_target *target) {
     (void)operand_bytes;
     const rota_matmul_params product = rota_linear_product(params);
-    return rota_cuda_product_workspace(&product, target);
+    return rota_cuda_product_workspace(&product, (rota_dtype)((const rota_linear_params *)params)->dtype,
+                                       target);
 }
 
 static bool is_gradient(const rota_linear_params *p) {
@@ -80,6 +81,25 @@ static rota_status call_by_sm90(const rota_cuda_call *call) {
     return rota_linear_sm90_run(call, &product, (rota_dtype)p->dtype, false, &operands);
 }
 
+/* For what rota_linear_evened_takes takes. */
+static rota_status call_by_evened(const rota_cuda_call *call) {
+    rota_cuda_product_call product;
+    rota_matmul_evened e;
+    uint64_t moved[3];
+    product_of(call, false, &product);
+    if (!rota_matmul_evened_fits(&product.call) || call->operands[ROTA_LINEAR_OPERAND_KEPT] % 16 != 0)
+        return rota_fail(ROTA_UNSUPPORTED, "an operand of a linear layer is at no multiple of 16 bytes, or "
+                                           "there is no workspace to move it to");
+    ROTA_TRY(rota_matmul_evened_move(&product.call, &e, moved));
+    const rota_linear_sm90_operands operands = {.a = moved[0],
+                                                .b = moved[1],
+                                                .c = moved[2],
+                                                .kept = call->operands[ROTA_LINEAR_OPERAND_KEPT],
+                                                .other = call->operands[ROTA_LINEAR_OPERAND_BIAS]};
+    return rota_linear_sm90_run(
+        call, &e.params, (rota_dtype)((const rota_linear_params *)call->params)->dtype, false, &operands);
+}
+
 static rota_status call_linear(const rota_cuda_call *call) {
     const rota_linear_params *p = call->params;
     const rota_dtype dtype = (rota_dtype)p->dtype;
@@ -91,6 +111,10 @@ static rota_status call_linear(const rota_cuda_call *call) {
     if (measured && choice.way == ROTA_MATMUL_SEPARATELY) return call_separately(call);
     if (measured && choice.way == ROTA_MATMUL_BY_SM90) {
         const rota_status done = call_by_sm90(call);
+        if (done != ROTA_UNSUPPORTED) return done;
+    }
+    if (measured && choice.way == ROTA_MATMUL_BY_EVENED) {
+        const rota_status done = call_by_evened(call);
         if (done != ROTA_UNSUPPORTED) return done;
     }
     const rota_cublaslt_extra extra = extra_of(call);
@@ -115,8 +139,9 @@ static rota_status tune_linear(const rota_cuda_call *call) {
     ROTA_TRY(rota_matmul_measure_begin(&fused.call, dtype, &extra, call, &measuring));
     while (rota_matmul_measure_next(measuring, &choice))
         rota_matmul_measure_ran(measuring, choice.way == ROTA_MATMUL_SEPARATELY ? call_separately(call)
-                                           : choice.way == ROTA_MATMUL_BY_SM90
-                                               ? call_by_sm90(call)
+                                           : choice.way == ROTA_MATMUL_BY_SM90  ? call_by_sm90(call)
+                                           : choice.way == ROTA_MATMUL_BY_EVENED
+                                               ? call_by_evened(call)
                                                : rota_matmul_measure_put(measuring, &choice));
     return rota_matmul_measure_end(measuring);
 }

@@ -47,11 +47,6 @@ __device__ __forceinline__ void load_matrices(uint32_t address, uint32_t (&v)[4]
                  : "r"(address)
                  : "memory");
 }
-__device__ __forceinline__ uint32_t load_shared(uint32_t address) {
-    uint32_t value;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
-    return value;
-}
 
 template <bool bf16> __device__ __forceinline__ void open_two(uint32_t bits, float &low, float &high) {
     if constexpr (bf16) {

@@ -5,18 +5,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/divide.h"
 #include "ops/cuda/choices.h"
 
 _Static_assert(sizeof(rota_matmul_report) <= ROTA_CHOICE_BYTES_MAX, "it is kept as a choice is");
 
 void rota_matmul_choice_key(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target,
                             char *out_key, size_t capacity) {
+    rota_matmul_params alone = *p; /* of an epilogue's, too: it may come after that product */
+    alone.flags &= ~(uint32_t)ROTA_LINEAR_EPILOGUE;
     snprintf(out_key, capacity,
              "matmul%s|%s|%u|%s|cublasLt %" PRIu64
-             ", f32 sums|tiles %d, 1 of linear|%s>%s|%ux%ux%u|%u %u %u|%u%s|%u %u %u|%u %u %u|%u %u %u|"
+             ", f32 sums|tiles %d, 1 of linear%s|%s>%s|%ux%ux%u|%u %u %u|%u%s|%u %u %u|%u %u %u|%u %u %u|"
              "%u %u %u",
              rota_choices_mark(target), target->name, target->multiprocessors, target->driver,
-             rota_cublaslt_version(), ROTA_MATMUL_SM90_TILE_COUNT, rota_dtype_name(dtype),
+             rota_cublaslt_version(), ROTA_MATMUL_SM90_TILE_COUNT,
+             rota_matmul_evened_takes(&alone, dtype, target) ? ", uneven" : "", rota_dtype_name(dtype),
              rota_dtype_name((rota_dtype)p->c_dtype), p->m, p->n, p->k, p->lda, p->ldb, p->ldc,
              p->flags & ~ROTA_MATMUL_ALIGNED_16, p->alpha == 1.0f ? "" : "a", p->batch[0], p->batch[1],
              p->batch[2], p->a_batch_stride[0], p->a_batch_stride[1], p->a_batch_stride[2],
@@ -32,8 +36,11 @@ bool rota_matmul_choice_find(const rota_matmul_params *p, rota_dtype dtype, cons
     if (!rota_choices_find(target->cache_dir, key, out_choice, sizeof *out_choice)) return false;
     if (out_choice->way == ROTA_MATMUL_BY_CUBLASLT) return rota_cublaslt_present();
     if (out_choice->way == ROTA_MATMUL_SEPARATELY) return (p->flags & ROTA_LINEAR_EPILOGUE) != 0;
-    if (out_choice->way != ROTA_MATMUL_BY_SM90 || out_choice->tile >= ROTA_MATMUL_SM90_TILE_COUNT)
-        return false;
+    if (out_choice->tile >= ROTA_MATMUL_SM90_TILE_COUNT) return false;
+    if (out_choice->way == ROTA_MATMUL_BY_EVENED)
+        return p->flags & ROTA_LINEAR_EPILOGUE ? rota_linear_evened_takes(p, dtype, target)
+                                               : rota_matmul_evened_takes(p, dtype, target);
+    if (out_choice->way != ROTA_MATMUL_BY_SM90) return false;
     return p->flags & ROTA_LINEAR_EPILOGUE ? rota_linear_sm90_takes(p, dtype, target)
                                            : rota_matmul_sm90_takes(p, dtype, target);
 }
@@ -85,12 +92,18 @@ static void add_candidate(rota_matmul_measuring *m, const rota_matmul_choice *ch
 /* Algorithms whose sum is not divided, of which versions with parts are tried, by so many, none shorter than this. */
 #define SPLIT_OF 3u
 #define PART_MIN 128u
+#define PART_TILE 128u /* a side of tiles, of which as many as multiprocessors leave none idle */
+
+static uint64_t tiles_of(const rota_matmul_params *p, uint32_t side) {
+    return rota_divide_up(p->m, side) * rota_divide_up(p->n, side) * p->batch[0] * p->batch[1] * p->batch[2];
+}
 
 /* The heuristics divide a sum seldom where operands lie unevenly, and then few tiles leave most of the GPU idle. */
 static void add_in_parts(rota_matmul_measuring *m, const rota_cublaslt_algorithm *algorithms,
                          uint32_t count) {
     static const uint32_t parts[] = {4, 8, 16};
     const rota_matmul_params *p = m->call->params;
+    if (tiles_of(p, PART_TILE) >= m->call->target->multiprocessors) return;
     for (uint32_t i = 0, taken = 0; i < count && taken < SPLIT_OF; i++) {
         if (rota_cublaslt_parts(&algorithms[i]) > 1) continue;
         taken++;
@@ -103,10 +116,17 @@ static void add_in_parts(rota_matmul_measuring *m, const rota_cublaslt_algorithm
     }
 }
 
+static void add_tiles(rota_matmul_measuring *m, rota_matmul_way way) {
+    for (uint32_t t = 0; t < ROTA_MATMUL_SM90_TILE_COUNT; t++)
+        if (rota_matmul_sm90_cost(m->call->params, m->call->target, t) <= ROTA_MATMUL_COST_MAX)
+            add_candidate(m, &(rota_matmul_choice){.way = way, .tile = t});
+}
+
 static rota_status find_candidates(rota_matmul_measuring *m) {
     const rota_cuda_call *call = m->call;
     const rota_matmul_params *p = call->params;
     rota_cublaslt_algorithm algorithms[ROTA_MATMUL_CANDIDATES_MAX / 2];
+    uint32_t undivided = 0; /* of those, found without a workspace */
     const uint64_t workspaces[] = {workspace_bytes_of(call), 0};
     for (uint32_t w = 0; m->has_cublaslt && w < 2; w++) {
         uint32_t found;
@@ -116,19 +136,21 @@ static rota_status find_candidates(rota_matmul_measuring *m) {
         for (uint32_t i = 0; status == ROTA_OK && i < found && m->count < ROTA_MATMUL_CANDIDATES_MAX / 2; i++)
             add_candidate(m,
                           &(rota_matmul_choice){.way = ROTA_MATMUL_BY_CUBLASLT, .algorithm = algorithms[i]});
-        if (status == ROTA_OK && w == 1 && workspaces[0] && !(p->flags & ROTA_LINEAR_EPILOGUE))
-            add_in_parts(m, algorithms, found);
+        if (status == ROTA_OK && w == 1) undivided = found;
     }
     if (m->whole) {
         add_candidate(m, &(rota_matmul_choice){.way = ROTA_MATMUL_SEPARATELY});
         if (rota_linear_sm90_takes(p, m->dtype, call->target))
             add_candidate(m, &(rota_matmul_choice){.way = ROTA_MATMUL_BY_SM90});
+        if (rota_linear_evened_takes(p, m->dtype, call->target))
+            add_candidate(m, &(rota_matmul_choice){.way = ROTA_MATMUL_BY_EVENED});
         return ROTA_OK;
     }
     if (rota_matmul_sm90_takes(p, m->dtype, call->target) && rota_matmul_sm90_aligned(call->operands))
-        for (uint32_t t = 0; t < ROTA_MATMUL_SM90_TILE_COUNT; t++)
-            if (rota_matmul_sm90_cost(p, call->target, t) <= ROTA_MATMUL_COST_MAX)
-                add_candidate(m, &(rota_matmul_choice){.way = ROTA_MATMUL_BY_SM90, .tile = t});
+        add_tiles(m, ROTA_MATMUL_BY_SM90);
+    if (rota_matmul_evened_takes(p, m->dtype, call->target) && rota_matmul_evened_fits(call))
+        add_tiles(m, ROTA_MATMUL_BY_EVENED);
+    if (workspaces[0] && !(p->flags & ROTA_LINEAR_EPILOGUE)) add_in_parts(m, algorithms, undivided);
     return ROTA_OK;
 }
 
@@ -183,6 +205,7 @@ bool rota_matmul_measure_next(rota_matmul_measuring *m, rota_matmul_choice *out_
 rota_status rota_matmul_measure_put(rota_matmul_measuring *m, const rota_matmul_choice *choice) {
     const rota_cuda_call *call = m->call;
     if (choice->way == ROTA_MATMUL_BY_SM90) return rota_matmul_sm90_run(call, m->dtype, choice->tile);
+    if (choice->way == ROTA_MATMUL_BY_EVENED) return rota_matmul_evened_run(call, m->dtype, choice->tile);
     return rota_cublaslt_run(&m->product, &choice->algorithm, call->operands,
                              call->operand_count > 3 ? call->operands[3] : 0, workspace_bytes_of(call),
                              call->stream);

@@ -5,13 +5,15 @@
 #define ROTA_OPS_CUDA_MATMUL_CHOICE_H
 
 #include "ops/cuda/cublaslt.h"
+#include "ops/cuda/matmul_evened.h"
 #include "ops/cuda/matmul_sm90.h"
 #include "ops/cuda/measure.h"
 
 typedef enum rota_matmul_way {
     ROTA_MATMUL_BY_CUBLASLT = 1,
     ROTA_MATMUL_BY_SM90 = 2,
-    ROTA_MATMUL_SEPARATELY = 3 /* of a product with an epilogue: that is a kernel of its own */
+    ROTA_MATMUL_SEPARATELY = 3, /* of a product with an epilogue: that is a kernel of its own */
+    ROTA_MATMUL_BY_EVENED = 4   /* rota's, of uneven rows (matmul_evened.h) */
 } rota_matmul_way;
 
 /* Kept in files: plain bytes. */
@@ -73,7 +75,7 @@ rota_status rota_matmul_measure_begin(const rota_cuda_call *call, rota_dtype dty
                                       rota_matmul_measuring **out_measuring);
 /* What is to be put on the stream next; false: there is no more. */
 bool rota_matmul_measure_next(rota_matmul_measuring *measuring, rota_matmul_choice *out_choice);
-/* Puts it there: by cuBLASLt, or, of a product alone, by rota's Hopper kernel. */
+/* Puts it there: by cuBLASLt, or, of a product alone, by rota's Hopper kernels. */
 rota_status rota_matmul_measure_put(rota_matmul_measuring *measuring, const rota_matmul_choice *choice);
 void rota_matmul_measure_ran(rota_matmul_measuring *measuring, rota_status status);
 /* Remembers the fastest. */

@@ -1,6 +1,6 @@
 /* Matrix products as library nodes: on the stream that they are given they put an algorithm of cuBLASLt or
- * one of rota's Hopper kernels, as measured (matmul_choice.c) or, where nothing was, as cuBLASLt's heuristics
- * have it. */
+ * one of rota's Hopper kernels, as measured (matmul_choice.c) or, where nothing was, by table: large products of uneven
+ * rows by rota's kernels, others as cuBLASLt's heuristics have it. */
 #include "ops/cuda/matmul_cuda.h"
 
 #include "ops/cuda/matmul_choice.h"
@@ -17,7 +17,7 @@
 #define HEURISTICS 8u
 #define EVEN 16u /* bytes: ROTA_MATMUL_ALIGNED_16 */
 
-uint64_t rota_cuda_product_workspace(const rota_matmul_params *p, const rota_cuda_target *target) {
+static uint64_t workspace_of_cublaslt(const rota_matmul_params *p, const rota_cuda_target *target) {
     if (!rota_cublaslt_present()) return 0;
     const uint64_t batches = (uint64_t)p->batch[0] * p->batch[1] * p->batch[2];
     const uint64_t tiles =
@@ -28,10 +28,11 @@ uint64_t rota_cuda_product_workspace(const rota_matmul_params *p, const rota_cud
     return bytes < WORKSPACE_BYTES_MAX ? bytes : WORKSPACE_BYTES_MAX;
 }
 
-static uint64_t workspace_bytes(const void *params, const uint64_t *operand_bytes,
-                                const rota_cuda_target *target) {
-    (void)operand_bytes;
-    return rota_cuda_product_workspace(params, target);
+uint64_t rota_cuda_product_workspace(const rota_matmul_params *p, rota_dtype dtype,
+                                     const rota_cuda_target *target) {
+    const uint64_t by_cublaslt = workspace_of_cublaslt(p, target),
+                   evened = rota_matmul_evened_workspace(p, dtype, target);
+    return by_cublaslt > evened ? by_cublaslt : evened;
 }
 
 void rota_cuda_product_call_of(const rota_cuda_call *call, const rota_matmul_params *params,
@@ -92,12 +93,18 @@ rota_status rota_cuda_call_product(const rota_cuda_call *call, rota_dtype dtype)
     const bool measured = rota_matmul_choice_find(p, dtype, call->target, &choice);
     const bool ours =
         rota_matmul_sm90_takes(p, dtype, call->target) && rota_matmul_sm90_aligned(call->operands);
+    const bool evened = rota_matmul_evened_takes(p, dtype, call->target) && rota_matmul_evened_fits(call);
     if (measured && choice.way == ROTA_MATMUL_BY_SM90 && ours)
         return rota_matmul_sm90_run(call, dtype, choice.tile);
+    if (measured && choice.way == ROTA_MATMUL_BY_EVENED && evened)
+        return rota_matmul_evened_run(call, dtype, choice.tile);
+    if (evened && call->target->by_table && rota_matmul_evened_by_table(p))
+        return rota_matmul_evened_run(call, dtype, cheapest_tile(p, call->target));
     if (rota_cublaslt_present())
         return rota_cuda_call_cublaslt(call, dtype, NULL,
                                        measured && choice.way == ROTA_MATMUL_BY_CUBLASLT ? &choice : NULL);
     if (ours) return rota_matmul_sm90_run(call, dtype, cheapest_tile(p, call->target));
+    if (evened) return rota_matmul_evened_run(call, dtype, cheapest_tile(p, call->target));
     return rota_fail(ROTA_UNSUPPORTED,
                      "a product %u x %u x %u of %s whose operands aren't at multiples of 16 bytes needs "
                      "cuBLASLt, which is "
@@ -112,12 +119,17 @@ rota_status rota_cuda_call_product(const rota_cuda_call *call, rota_dtype dtype)
     static rota_status tune_##kernel(const rota_cuda_call *call) {                                           \
         return rota_matmul_choice_measure(call, dtype, NULL);                                                \
     }                                                                                                        \
+    static uint64_t workspace_##kernel(const void *params, const uint64_t *operand_bytes,                    \
+                                       const rota_cuda_target *target) {                                     \
+        (void)operand_bytes;                                                                                 \
+        return rota_cuda_product_workspace(params, dtype, target);                                           \
+    }                                                                                                        \
     static const rota_kernel kernel = {                                                                      \
         .name = #kernel,                                                                                     \
         .operand_count = 3,                                                                                  \
         .param_bytes = sizeof(rota_matmul_params),                                                           \
         .flags = ROTA_KERNEL_PURE,                                                                           \
-        .cuda = {.call = call_##kernel, .tune = tune_##kernel, .workspace = workspace_bytes},                \
+        .cuda = {.call = call_##kernel, .tune = tune_##kernel, .workspace = workspace_##kernel},             \
     };
 LIBRARY_KERNEL(matmul_library, ROTA_F32)
 LIBRARY_KERNEL(matmul_f16_library, ROTA_F16)
@@ -141,8 +153,9 @@ rota_cuda_product_way rota_cuda_judge_product(const rota_matmul_params *p, rota_
     if (rota_cublaslt_present()) return ROTA_CUDA_PRODUCT_BY_LIBRARY;
     /* Without it nothing takes operands that turn out to lie uneven. */
     const bool even = (p->flags & ROTA_MATMUL_ALIGNED_16) && slot_mask == 0;
-    return even && rota_matmul_sm90_takes(p, dtype, target) ? ROTA_CUDA_PRODUCT_BY_LIBRARY
-                                                            : ROTA_CUDA_PRODUCT_NO_ONE;
+    return even && (rota_matmul_sm90_takes(p, dtype, target) || rota_matmul_evened_takes(p, dtype, target))
+               ? ROTA_CUDA_PRODUCT_BY_LIBRARY
+               : ROTA_CUDA_PRODUCT_NO_ONE;
 }
 
 static const rota_kernel *select_product(const rota_kernel *library, const rota_matmul_params *p,

@@ -22,7 +22,7 @@ typedef enum rota_cuda_product_way {
     ROTA_CUDA_PRODUCT_BY_LIBRARY,
     ROTA_CUDA_PRODUCT_SMALL, /* fewer than ROTA_CUDA_SMALL_MULTIPLICATIONS */
     ROTA_CUDA_PRODUCT_MANY,  /* batches that cuBLASLt would take in many small launches */
-    ROTA_CUDA_PRODUCT_NO_ONE /* no cuBLASLt, and rota's Hopper kernels don't take it */
+    ROTA_CUDA_PRODUCT_NO_ONE /* no cuBLASLt, and none of rota's Hopper kernels takes it */
 } rota_cuda_product_way;
 rota_cuda_product_way rota_cuda_judge_product(const rota_matmul_params *params, rota_dtype dtype,
                                               uint32_t slot_mask, const rota_cuda_target *target);
@@ -50,6 +50,7 @@ void rota_cuda_product_call_of(const rota_cuda_call *call, const rota_matmul_par
                                const uint32_t indices[4], rota_cuda_product_call *out_product);
 
 /* Bytes of workspace that a product's library node asks for. */
-uint64_t rota_cuda_product_workspace(const rota_matmul_params *params, const rota_cuda_target *target);
+uint64_t rota_cuda_product_workspace(const rota_matmul_params *params, rota_dtype dtype,
+                                     const rota_cuda_target *target);
 
 #endif

@@ -46,20 +46,27 @@ _Static_assert(sizeof(prepared) == ROTA_MATMUL_SM90_PREPARED_BYTES, "as the kern
 
 static const rota_kernel image = {.cuda = {ROTA_CUDA_IMAGE_matmul_sm90}};
 
-/* Whatever follows the product: why the kernels don't take it; NULL: they do. */
-static const char *refuses_product(const rota_matmul_params *p, rota_dtype dtype,
-                                   const rota_cuda_target *target) {
+const char *rota_matmul_sm90_refuses_operands(const rota_matmul_params *p, rota_dtype dtype,
+                                              const rota_cuda_target *target) {
     if (!image.cuda.image) return "rota was built without their image (ROTA_CUDA, architecture 90a)";
     if (target->compute_capability != 90) return "the device is not of compute capability 9.0";
     if (dtype != ROTA_F16 && dtype != ROTA_BF16) return "operands are not f16 or bf16";
-    if (p->c_dtype != (uint32_t)dtype) return "results are not of the operands' type";
-    if (p->flags & ROTA_MATMUL_ACCUMULATE) return "the product is added to what is there";
     if (p->batch[0] != 1 || p->batch[1] != 1 || p->batch[2] != 1) return "there are several batches";
     if (p->m == 0 || p->n == 0 || p->k == 0) return "the product is empty";
     if (p->m > INT32_MAX || p->n > INT32_MAX || p->k > INT32_MAX) return "an extent has more than 31 bits";
     for (uint32_t i = 0; i < ROTA_MATMUL_SM90_TILE_COUNT; i++)
         if (rota_matmul_sm90_tiles[i].shared_bytes > target->shared_bytes_max)
             return "a block of the device has too little shared memory for one of the tiles";
+    return NULL;
+}
+
+/* Whatever follows the product: why the kernels don't take it; NULL: they do. */
+static const char *refuses_product(const rota_matmul_params *p, rota_dtype dtype,
+                                   const rota_cuda_target *target) {
+    const char *refuses = rota_matmul_sm90_refuses_operands(p, dtype, target);
+    if (refuses) return refuses;
+    if (p->c_dtype != (uint32_t)dtype) return "results are not of the operands' type";
+    if (p->flags & ROTA_MATMUL_ACCUMULATE) return "the product is added to what is there";
     if (p->lda % 8 || p->ldb % 8 || p->ldc % 8) return "a leading dimension is not a multiple of 8 elements";
     /* The copy engine stores 16 bytes whole: it would write into the gap behind a row that ends within them. */
     if (p->n % 8) return "rows of the result are not a multiple of 8 elements long";
@@ -173,14 +180,14 @@ static rota_status map_make(const rota_matmul_sm90_map *map, rota_dtype dtype,
 }
 
 /* Of the product in kernel_args, which has its operands' maps in `tensor_maps`. */
-static rota_status put(const rota_cuda_call *call, const rota_matmul_sm90_tile *t, const char *name,
-                       kernel_args *args, void *tensor_maps) {
+static rota_status put(const rota_cuda_call *call, const rota_matmul_sm90_tile *t, const void *of_image,
+                       const char *name, kernel_args *args, void *tensor_maps) {
     const rota_cuda_driver *cu;
     rota_cuda_launch launch;
     CUfunction function;
     ROTA_TRY(rota_cuda_driver_get(&cu));
     launch_of(&args->params, t, call->target, &launch);
-    ROTA_TRY(rota_cuda_image_function(image.cuda.image, name, call->target, launch.shared_bytes, &function));
+    ROTA_TRY(rota_cuda_image_function(of_image, name, call->target, launch.shared_bytes, &function));
     CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                                  .value.clusterDim = {launch.cluster[0], 1, 1}};
     const CUlaunchConfig config = {.gridDimX = launch.groups[0],
@@ -198,17 +205,29 @@ static rota_status put(const rota_cuda_call *call, const rota_matmul_sm90_tile *
                                   "cuLaunchKernelEx of a Hopper product");
 }
 
-rota_status rota_matmul_sm90_run(const rota_cuda_call *call, rota_dtype dtype, uint32_t tile) {
-    const rota_matmul_params *p = call->params;
+rota_status rota_matmul_sm90_put(const rota_cuda_call *call, const rota_matmul_params *p, rota_dtype dtype,
+                                 uint32_t tile, const uint64_t operands[3],
+                                 const rota_matmul_sm90_kernels *kernels) {
     const uint32_t layout =
         (p->flags & ROTA_MATMUL_TRANSPOSE_A ? 2u : 0u) + (p->flags & ROTA_MATMUL_TRANSPOSE_B ? 1u : 0u);
-    kernel_args args = {.operands = {call->operands[0], call->operands[1], call->operands[2]}, .params = *p};
+    kernel_args args = {.operands = {operands[0], operands[1], operands[2]}, .params = *p};
     prepared tensor_maps = {.group = rota_matmul_sm90_tiles[tile].group};
     rota_matmul_sm90_map maps[3];
-    rota_matmul_sm90_maps(p, tile, call->operands, maps);
-    for (int i = 0; i < 3; i++) ROTA_TRY(map_make(&maps[i], dtype, tensor_maps.maps[i]));
-    return put(call, &rota_matmul_sm90_tiles[tile], names[tile][dtype == ROTA_BF16][layout], &args,
-               &tensor_maps);
+    rota_matmul_sm90_maps(p, tile, operands, maps);
+    for (int i = 0; i < (kernels->by_map ? 3 : 2); i++)
+        ROTA_TRY(map_make(&maps[i], dtype, tensor_maps.maps[i]));
+    return put(call, &rota_matmul_sm90_tiles[tile], kernels->image,
+               kernels->names[tile][dtype == ROTA_BF16][layout], &args, &tensor_maps);
+}
+
+rota_status rota_matmul_sm90_run_of(const rota_cuda_call *call, const rota_matmul_params *p, rota_dtype dtype,
+                                    uint32_t tile, const uint64_t operands[3]) {
+    const rota_matmul_sm90_kernels own = {.image = image.cuda.image, .names = names, .by_map = true};
+    return rota_matmul_sm90_put(call, p, dtype, tile, operands, &own);
+}
+
+rota_status rota_matmul_sm90_run(const rota_cuda_call *call, rota_dtype dtype, uint32_t tile) {
+    return rota_matmul_sm90_run_of(call, call->params, dtype, tile, call->operands);
 }
 
 /* ---- Products with what follows them ---- */
@@ -251,6 +270,6 @@ rota_status rota_linear_sm90_run(const rota_cuda_call *call, const rota_matmul_p
     maps[3].address = o->kept;
     for (int i = 0; i < 4; i++) ROTA_TRY(map_make(&maps[i], dtype, tensor_maps.maps[i]));
     const bool transposed = (p->flags & ROTA_MATMUL_TRANSPOSE_B) != 0;
-    return put(call, &linear_tile, linear_names[gradient][dtype == ROTA_BF16][transposed], &args,
-               &tensor_maps);
+    return put(call, &linear_tile, image.cuda.image, linear_names[gradient][dtype == ROTA_BF16][transposed],
+               &args, &tensor_maps);
 }

@@ -8,8 +8,9 @@
     ROTA_KERNEL_PREPARED(ROTA_MATMUL_SM90_NAME(TYPE, LAYOUT, ROWS, COLUMNS, STAGES, CLUSTER_M), 3, matmul_params,      \
                          matmul_prepared,                                                                              \
                          (matmul_tile<ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING>::threads)) {   \
-        matmul_sm90<matmul_tile<ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING>, BF16, TRANSPOSE_A,  \
-                    TRANSPOSE_B>(args.params, prepared);                                                               \
+        using tile = matmul_tile<ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING>;                    \
+        matmul_sm90<tile, BF16, TRANSPOSE_A, TRANSPOSE_B>(args.params, prepared,                                       \
+                                                          stored_by_map<tile, BF16>{&prepared.c});                     \
     }
 #define LAYOUTS(TYPE, BF16, ...)                       \
     PRODUCT(TYPE, BF16, nn, false, false, __VA_ARGS__) \

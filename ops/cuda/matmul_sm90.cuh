@@ -196,13 +196,28 @@ __device__ __forceinline__ void matmul_write(const float (&sums)[tile::slabs][ti
     }
 }
 
-template <class tile, bool bf16, bool a_across, bool b_across>
+/* Where results go, of which a kernel's threads each have one: a tile's (write), and the end of all (finish). This one
+ * has the copy engine store them. */
+template <class tile, bool bf16> struct stored_by_map {
+    static constexpr bool by_map = true;
+    const tensor_map *map;
+    uint32_t piece = 0;
+    __device__ __forceinline__ void write(const float (&sums)[tile::slabs][tile::columns / 2], float alpha,
+                                          uint32_t staging, uint32_t warpgroup, int32_t row, int32_t column) {
+        matmul_write<tile, bf16>(sums, alpha, staging, warpgroup, map, row, column, piece);
+    }
+    __device__ __forceinline__ void finish() const {
+        if (threadIdx.x % WARPGROUP == 0) tile_store_wait_read<0>();
+    }
+};
+
+template <class tile, bool bf16, bool a_across, bool b_across, typename R>
 __device__ __forceinline__ void matmul_multiply(const matmul_params &p, const matmul_prepared &prepared,
-                                                uint32_t warpgroup) {
+                                                uint32_t warpgroup, R &results) {
     const matmul_shared<tile> shared;
     matmul_walk<tile> walk(p, prepared.group);
     const uint32_t lane = threadIdx.x % 32;
-    uint32_t stage = 0, parity = 0, piece = 0;
+    uint32_t stage = 0, parity = 0;
     /* Distances in units of 16 bytes from one 16-element step of the sum to the next. */
     constexpr uint32_t a_step = (a_across ? 16 * 128 : 32) / 16, b_step = (b_across ? 16 * 128 : 32) / 16;
     auto release = [&](uint32_t of) {
@@ -234,14 +249,14 @@ __device__ __forceinline__ void matmul_multiply(const matmul_params &p, const ma
         }
         products_wait<0>();
         release(stage == 0 ? tile::stages - 1 : stage - 1);
-        matmul_write<tile, bf16>(sums, p.alpha, shared.staging(warpgroup), warpgroup, &prepared.c,
-                                 walk.row + warpgroup * tile::slabs * 64, walk.column, piece);
+        results.write(sums, p.alpha, shared.staging(warpgroup), warpgroup, walk.row + warpgroup * tile::slabs * 64,
+                      walk.column);
     }
-    if (threadIdx.x % WARPGROUP == 0) tile_store_wait_read<0>();
+    results.finish();
 }
 
-template <class tile, bool bf16, bool transpose_a, bool transpose_b>
-__device__ __forceinline__ void matmul_sm90(const matmul_params &p, const matmul_prepared &prepared) {
+template <class tile, bool bf16, bool transpose_a, bool transpose_b, typename R>
+__device__ __forceinline__ void matmul_sm90(const matmul_params &p, const matmul_prepared &prepared, R results) {
     constexpr bool a_across = transpose_a, b_across = !transpose_b;
     const matmul_shared<tile> shared;
     /* The same for all threads of a warp, as the compiler can see. */
@@ -254,7 +269,7 @@ __device__ __forceinline__ void matmul_sm90(const matmul_params &p, const matmul
         barrier_init_done();
         tile_prefetch_map(&prepared.a);
         tile_prefetch_map(&prepared.b);
-        tile_prefetch_map(&prepared.c);
+        if constexpr (R::by_map) tile_prefetch_map(&prepared.c);
     }
     if constexpr (tile::cluster > 1)
         cluster_sync();
@@ -267,7 +282,7 @@ __device__ __forceinline__ void matmul_sm90(const matmul_params &p, const matmul
         __syncwarp();
     } else {
         registers_take<tile::registers_multiplying>();
-        matmul_multiply<tile, bf16, a_across, b_across>(p, prepared, warpgroup);
+        matmul_multiply<tile, bf16, a_across, b_across>(p, prepared, warpgroup, results);
     }
     /* No block may end while another can still write to its shared memory or arrive at its barriers. */
     if constexpr (tile::cluster > 1) cluster_sync();

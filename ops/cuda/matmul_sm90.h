@@ -32,6 +32,10 @@ bool rota_matmul_sm90_takes(const rota_matmul_params *params, rota_dtype dtype,
 const char *rota_matmul_sm90_refuses(const rota_matmul_params *params, rota_dtype dtype,
                                      const rota_cuda_target *target);
 
+/* The same of what must hold whatever becomes of the result, and however far apart rows are. */
+const char *rota_matmul_sm90_refuses_operands(const rota_matmul_params *params, rota_dtype dtype,
+                                              const rota_cuda_target *target);
+
 /* Multiplications that the tile costs, counting the multiprocessors that idle in the last round, as a share
  * of what the best of the tiles costs: 1 for that one. */
 double rota_matmul_sm90_cost(const rota_matmul_params *params, const rota_cuda_target *target, uint32_t tile);
@@ -47,6 +51,21 @@ bool rota_matmul_sm90_aligned(const uint64_t operands[3]);
 
 /* Puts the product on call->stream. For products that are taken, and aligned. */
 rota_status rota_matmul_sm90_run(const rota_cuda_call *call, rota_dtype dtype, uint32_t tile);
+
+/* The same of other parameters and operands than the call's. */
+rota_status rota_matmul_sm90_run_of(const rota_cuda_call *call, const rota_matmul_params *params,
+                                    rota_dtype dtype, uint32_t tile, const uint64_t operands[3]);
+
+/* Such kernels of another image, which differ in how they store results: by a tensor map, or as they lie. Names by
+ * tile, type (f16, bf16) and layout (nn, nt, tn, tt). */
+typedef struct rota_matmul_sm90_kernels {
+    const void *image;
+    const char *const (*names)[2][4];
+    bool by_map;
+} rota_matmul_sm90_kernels;
+rota_status rota_matmul_sm90_put(const rota_cuda_call *call, const rota_matmul_params *params,
+                                 rota_dtype dtype, uint32_t tile, const uint64_t operands[3],
+                                 const rota_matmul_sm90_kernels *kernels);
 
 /* ---- Products with what follows them (linear_sm90.cuh) ---- */
 

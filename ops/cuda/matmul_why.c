@@ -40,17 +40,33 @@ static void say_tile(rota_text_out *out, const rota_matmul_sm90_tile *t) {
         (t->shared_bytes + 1023) / 1024, t->group);
 }
 
+/* What that kernel does beside. */
+static void say_uneven(rota_text_out *out, const rota_matmul_params *p) {
+    static const char *const moved[] = {"", "a", "b", "a and b"};
+    rota_matmul_evened e;
+    rota_matmul_evened_of(p, &e);
+    if (e.workspace_bytes)
+        rota_text_say(out, "; %s moved to even rows first, %llu KiB",
+                      moved[(e.moved[0].rows ? 1 : 0) + (e.moved[1].rows ? 2 : 0)],
+                      (unsigned long long)((e.workspace_bytes + 1023) / 1024));
+    if (e.by_threads) rota_text_say(out, "; c stored by the threads, as it lies");
+}
+
 static void say_way(rota_text_out *out, const rota_matmul_params *p, const rota_matmul_choice *choice) {
     char text[256];
     if (choice->way == ROTA_MATMUL_SEPARATELY) {
         rota_text_say(out, "the product by itself, and rota's kernels after it");
-    } else if (choice->way == ROTA_MATMUL_BY_SM90 && p->flags & ROTA_LINEAR_EPILOGUE) {
+    } else if (choice->way != ROTA_MATMUL_BY_CUBLASLT && p->flags & ROTA_LINEAR_EPILOGUE) {
         rota_text_say(out,
                       "rota's Hopper kernel with the epilogue, tile %ux%u, %u stages of 64, cluster %ux1",
                       ROTA_LINEAR_SM90_ROWS, ROTA_LINEAR_SM90_COLUMNS, ROTA_LINEAR_SM90_STAGES,
                       ROTA_LINEAR_SM90_CLUSTER);
+        if (choice->way == ROTA_MATMUL_BY_EVENED) say_uneven(out, p);
     } else if (choice->way == ROTA_MATMUL_BY_SM90) {
         say_tile(out, &rota_matmul_sm90_tiles[choice->tile]);
+    } else if (choice->way == ROTA_MATMUL_BY_EVENED) {
+        say_tile(out, &rota_matmul_sm90_tiles[choice->tile]);
+        say_uneven(out, p);
     } else {
         rota_cublaslt_describe(&choice->algorithm, text, sizeof text);
         rota_text_say(out, "cuBLASLt, %s", text);
@@ -98,18 +114,18 @@ static void say_left_out(rota_text_out *out, const rota_matmul_params *p, rota_d
         rota_text_say(out, "left out: cuBLASLt, which is not there (%s)\n",
                       rota_cuda_library_get(ROTA_CUDA_LIBRARY_CUBLASLT)->reason);
     if (p->flags & ROTA_LINEAR_EPILOGUE) {
-        if (!rota_linear_sm90_takes(p, dtype, target))
+        if (!rota_linear_sm90_takes(p, dtype, target) && !rota_linear_evened_takes(p, dtype, target))
             rota_text_say(
                 out,
                 "left out: rota's Hopper kernel with an epilogue, which takes a bias and GELU whose input "
                 "is kept, of what the kernels without one take\n");
         return;
     }
-    const char *refuses = rota_matmul_sm90_refuses(p, dtype, target);
-    if (refuses) {
-        rota_text_say(out, "left out: rota's Hopper kernels: %s\n", refuses);
-        return;
-    }
+    const char *refuses = rota_matmul_sm90_refuses(p, dtype, target),
+               *evened = rota_matmul_evened_refuses(p, dtype, target);
+    if (refuses) rota_text_say(out, "left out: rota's Hopper kernels: %s\n", refuses);
+    if (refuses && evened) rota_text_say(out, "left out: those of uneven rows: %s\n", evened);
+    if (refuses && evened) return;
     for (uint32_t t = 0; t < ROTA_MATMUL_SM90_TILE_COUNT; t++) {
         const double cost = rota_matmul_sm90_cost(p, target, t);
         if (cost <= ROTA_MATMUL_COST_MAX) continue;
@@ -128,10 +144,14 @@ void rota_cuda_why_product(rota_text_out *out, const rota_matmul_params *p, rota
     rota_matmul_report report = {0};
     say_product(out, p, dtype);
     if (!rota_matmul_choice_find(p, dtype, target, &choice)) {
+        const bool evened =
+            target->by_table && rota_matmul_evened_by_table(p) && rota_matmul_evened_takes(p, dtype, target);
         rota_text_say(out, "runs: %s\nwhy: %s\n",
-                      rota_cublaslt_present() ? "the first of cuBLASLt's heuristics that takes the operands"
-                                              : "rota's Hopper kernel of the tile that leaves the fewest "
-                                                "multiprocessors idle",
+                      evened ? "rota's Hopper kernel of uneven rows, of the tile that leaves the fewest "
+                               "multiprocessors idle"
+                      : rota_cublaslt_present() ? "the first of cuBLASLt's heuristics that takes the operands"
+                                                : "rota's Hopper kernel of the tile that leaves the fewest "
+                                                  "multiprocessors idle",
                       target->by_table
                           ? "the plan is deterministic: nothing is measured"
                           : "nothing was measured (no memory for it was free, or none of the ways runs)");

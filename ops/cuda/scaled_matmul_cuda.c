@@ -111,7 +111,8 @@ static uint64_t workspace_bytes(const void *params, const uint64_t *operand_byte
                                 const rota_cuda_target *target) {
     const rota_matmul_params product = product_of(params);
     (void)operand_bytes;
-    return rota_cuda_product_workspace(&product, target);
+    return rota_cuda_product_workspace(
+        &product, (rota_dtype)((const rota_scaled_matmul_params *)params)->a_dtype, target);
 }
 
 const rota_kernel *rota_cuda_select_scaled_matmul(const void *params, const uint64_t *operand_bytes,

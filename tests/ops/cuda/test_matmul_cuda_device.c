@@ -17,6 +17,7 @@ typedef struct trial {
     rota_dtype dtype;
     uint64_t count[3]; /* elements of the operands, batches and all */
     uint64_t offset;   /* elements between a 256-byte boundary and each operand's first one */
+    uint32_t every;    /* of so many rows of c one is calculated; 0: all are */
     float *values[3];  /* what a, b and, before the product, c hold */
     uint64_t address[3];
 } trial;
@@ -65,11 +66,13 @@ static void trial_check(cuda_kit *kit, const trial *t, const char *what) {
     assert_true(got && expected && bound);
     cuda_kit_read(kit, t->address[2], got, t->count[2] * rota_dtype_bytes(type));
     memcpy(expected, t->values[2], t->count[2] * sizeof *expected);
+    for (uint32_t i = 0; t->every && i < p->m; i++) /* what is not calculated may be anything */
+        for (uint32_t j = 0; j < p->n && i % t->every; j++) bound[(uint64_t)i * p->ldc + j] = INFINITY;
     const double unit = type == ROTA_F16 ? 0x1p-11 : type == ROTA_BF16 ? 0x1p-8 : 0x1p-22;
     for (uint32_t x = 0; x < p->batch[0]; x++)
         for (uint32_t y = 0; y < p->batch[1]; y++)
             for (uint32_t z = 0; z < p->batch[2]; z++)
-                for (uint32_t i = 0; i < p->m; i++)
+                for (uint32_t i = 0; i < p->m; i += t->every ? t->every : 1)
                     for (uint32_t j = 0; j < p->n; j++) {
                         const float *a = t->values[0] + (uint64_t)x * p->a_batch_stride[0] +
                                          (uint64_t)y * p->a_batch_stride[1] +
@@ -164,6 +167,115 @@ static void test_every_tile(void **state) {
                 trial_check(&kit, &t, what);
                 trial_free(&kit, &t);
             }
+    cuda_kit_close(&kit);
+}
+
+/* ---- Uneven rows ---- */
+
+/* As it is put on the stream once operands and workspace are there. */
+static void check_uneven(cuda_kit *kit, trial *t, uint32_t tile, const char *what) {
+    uint64_t operands[4], bytes[4];
+    rota_matmul_evened e;
+    rota_matmul_evened_of(&t->params, &e);
+    trial_make(kit, t);
+    rota_cuda_call call = call_of(kit, t, operands, bytes);
+    operands[3] = cuda_kit_alloc(kit, e.workspace_bytes + 1), bytes[3] = e.workspace_bytes;
+    call.operand_count = 4;
+    assert_true(rota_matmul_evened_fits(&call));
+    assert_ok(rota_matmul_evened_run(&call, t->dtype, tile));
+    cuda_kit_finish(kit);
+    trial_check(kit, t, what);
+    cuda_kit_free(kit, operands[3]);
+    trial_free(kit, t);
+}
+
+/* Each extent odd; one operand, both, or the result alone uneven; every distance between rows that a copy of 16 bytes
+ * can have; operands at odd elements; a result's rows with and without gaps, of each type, added to what is there. */
+static void test_uneven_rows(void **state) {
+    (void)state;
+    cuda_kit kit;
+    skip_without_hopper(&kit);
+    static const uint32_t shapes[][3] = {{257, 259, 131}, {165, 83, 333}, {107, 1334, 301},
+                                         {64, 250, 64},   {200, 72, 127}, {1, 513, 65},
+                                         {130, 131, 8},   {511, 1, 64},   {2500, 2501, 19}};
+    enum { COUNT = sizeof shapes / sizeof *shapes };
+    for (uint32_t tile = 0; tile < ROTA_MATMUL_SM90_TILE_COUNT; tile++)
+        for (uint32_t s = 0; s < COUNT; s++)
+            for (uint32_t flags = 0; flags < 4; flags++) {
+                if (s + 1 == COUNT && flags != tile % 4) continue; /* more tiles than multiprocessors */
+                const uint32_t draw = tile + flags + s;
+                const rota_dtype dtype = draw % 2 ? ROTA_BF16 : ROTA_F16;
+                const bool wide = draw % 3 == 1, adds = draw % 9 == 1;
+                trial t = {.params = cuda_kit_product(shapes[s][0], shapes[s][1], shapes[s][2],
+                                                      flags | (adds ? ROTA_MATMUL_ACCUMULATE : 0),
+                                                      wide ? ROTA_F32 : dtype),
+                           .dtype = dtype};
+                t.params.lda += draw % 4 ? draw % 11 : 0;
+                t.params.ldb += draw % 5 ? draw % 7 : 0;
+                t.params.ldc += draw % 6;
+                t.params.alpha = draw % 4 == 2 ? 0.5f : 1.0f;
+                t.every = s + 1 == COUNT ? 7 : 0;
+                rota_matmul_evened e;
+                rota_matmul_evened_of(&t.params, &e);
+                if (!e.by_threads && !e.workspace_bytes) t.params.ldc++; /* the one that came out even */
+                rota_matmul_evened_of(&t.params, &e);
+                if (e.by_threads && e.moved[0].rows && e.moved[1].rows) t.offset = draw % 3;
+                char what[64];
+                snprintf(what, sizeof what, "tile %u, uneven, leading %u %u %u", tile, t.params.lda,
+                         t.params.ldb, t.params.ldc);
+                check_uneven(&kit, &t, tile, what);
+            }
+    cuda_kit_close(&kit);
+}
+
+/* The node that select gives: measured, of which the way is among the candidates, and by table, captured both times. */
+static void test_uneven_nodes(void **state) {
+    (void)state;
+    cuda_kit kit;
+    skip_without_hopper(&kit);
+    static const uint32_t shapes[][4] = {{1300, 1301, 1303, 0},
+                                         {1024, 5025, 768, ROTA_MATMUL_TRANSPOSE_B},
+                                         {1024, 768, 5025, 0},
+                                         {5025, 768, 1024, ROTA_MATMUL_TRANSPOSE_A}};
+    for (uint32_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (uint32_t by_table = 0; by_table < 2; by_table++) {
+            trial t = {.params = cuda_kit_product(shapes[s][0], shapes[s][1], shapes[s][2],
+                                                  shapes[s][3] | ROTA_MATMUL_ALIGNED_16, ROTA_BF16),
+                       .dtype = ROTA_BF16,
+                       .every = 97};
+            kit.target.by_table = by_table != 0;
+            assert_true(rota_matmul_evened_by_table(&t.params));
+            const rota_kernel *kernel = rota_cuda_select_matmul_bf16(&t.params, NULL, 0, &kit.target);
+            assert_non_null(kernel);
+            uint64_t operands[4], bytes[4];
+            rota_choices_forget();
+            trial_make(&kit, &t);
+            rota_cuda_call call = call_of(&kit, &t, operands, bytes);
+            bytes[3] = kernel->cuda.workspace(&t.params, bytes, &kit.target);
+            assert_true(bytes[3] >= rota_matmul_evened_workspace(&t.params, t.dtype, &kit.target));
+            operands[3] = cuda_kit_alloc(&kit, bytes[3] + 1);
+            call.operand_count = 4;
+            if (!by_table) {
+                rota_matmul_report report = {0};
+                uint32_t evened = 0;
+                assert_ok(kernel->cuda.tune(&call)); /* which overwrites the operands */
+                assert_true(rota_matmul_choice_report(&t.params, t.dtype, &kit.target, &report).is_known);
+                for (uint32_t i = 0; i < report.count; i++)
+                    evened += report.candidates[i].choice.way == ROTA_MATMUL_BY_EVENED &&
+                              report.candidates[i].measured.look_ms > 0;
+                assert_true(evened > 0);
+                trial_free(&kit, &t);
+                trial_make(&kit, &t);
+                for (int o = 0; o < 3; o++) operands[o] = t.address[o];
+            }
+            cuda_kit_capture_begin(&kit);
+            assert_ok(kernel->cuda.call(&call));
+            cuda_kit_capture_end_and_run(&kit);
+            trial_check(&kit, &t, by_table ? "uneven, by table" : "uneven, measured");
+            cuda_kit_free(&kit, operands[3]);
+            trial_free(&kit, &t);
+        }
+    rota_choices_forget();
     cuda_kit_close(&kit);
 }
 
@@ -372,8 +484,8 @@ static void test_library_nodes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_tile),
-        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_every_tile),    cmocka_unit_test(test_uneven_rows),
+        cmocka_unit_test(test_uneven_nodes),  cmocka_unit_test(test_linear),
         cmocka_unit_test(test_library_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
