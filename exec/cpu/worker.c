@@ -20,8 +20,8 @@
 
 enum {
     SEARCH_NS = 50000,
-    LOOKS_PER_YIELD = 8, /* about a microsecond: who needs this core may be who brings a task */
-    PAUSES_PER_LOOK = 2,
+    LOOKS_PER_YIELD = 2,  /* about two microseconds: who needs this core may be who brings a task */
+    PAUSES_PER_LOOK = 16, /* each look takes lines from the cores of those who have tasks */
     RUNS_LOOK_NS = 1000000,
     INJECT_EVERY = 61 /* so that a worker busy with its own tasks still takes up new works */
 };
