@@ -274,7 +274,19 @@ static void ref_cross_entropy(reference *r) {
     free(row);
 }
 
+/* What dropout's kernels read: its numbers, as they are, of 32 bits. */
+static void ref_draw(const rota_op_attributes *a, double scale, double *out) {
+    const float kept = 1.0f / (1.0f - a->p), factor = (float)scale;
+    uint32_t words[8] = {(uint32_t)fmin(round((double)a->p * 4294967296.0), 4294967295.0), 0, a->stream,
+                         (uint32_t)a->value[0].number, (uint32_t)a->value[1].number};
+    memcpy(&words[1], &kept, sizeof kept);
+    memcpy(&words[5], &factor, sizeof factor);
+    for (int i = 0; i < 8; i++) out[i] = (double)(int32_t)words[i];
+}
+
+/* Also attention_dropout. */
 static void ref_attention(reference *r) {
+    const bool drops = strcmp(r->use->op->name, "attention_dropout") == 0;
     const uint64_t *q = r->use->inputs[0].shape, keys = r->use->inputs[1].shape[2], dim = q[3];
     double scale = r->use->attributes.scale != 0 ? (double)r->use->attributes.scale : 1 / sqrt((double)dim);
     double *scores = malloc(keys * sizeof *scores);
@@ -287,9 +299,12 @@ static void ref_attention(reference *r) {
                 scores[k] += scale * r->in[0][row * dim + d] * r->in[1][(head * keys + k) * dim + d];
         }
         r->out[1][row] = softmax_row(scores, keys, seen);
+        for (uint64_t k = 0; k < keys && drops; k++)
+            scores[k] *= reference_drawn(&r->use->attributes, row * keys + k);
         product(scores, keys, 1, r->in[2] + head * keys * dim, dim, 1, r->out[0] + row * dim, 1, dim, keys);
     }
     free(scores);
+    if (drops) ref_draw(&r->use->attributes, scale, r->out[2]);
 }
 
 /* ---- Training ---- */
@@ -406,6 +421,7 @@ bool reference_run(reference *r) {
         {"cross_entropy", ref_cross_entropy},
         {"classifier", ref_cross_entropy},
         {"attention", ref_attention},
+        {"attention_dropout", ref_attention},
         {"index_add", ref_index_add},
         {"global_norm", ref_global_norm},
         {"adamw", ref_adamw},
@@ -445,7 +461,7 @@ static double longest_sum(const rota_op_use *use) {
         return additions((double)x->shape[x->rank - (use->attributes.transpose_a ? 2 : 1)]);
     if (strncmp(name, "linear", 6) == 0 || strcmp(name, "scaled_matmul") == 0)
         return (double)x->shape[x->rank - 1];
-    if (strcmp(name, "attention") == 0) return (double)(use->inputs[1].shape[2] + x->shape[3]);
+    if (strncmp(name, "attention", 9) == 0) return (double)(use->inputs[1].shape[2] + x->shape[3]);
     if (strncmp(name, "batch_norm", 10) == 0) {
         const uint64_t of_channel = rota_tensor_count(x) / x->shape[use->attributes.axis[0]];
         return (double)of_channel;

@@ -235,15 +235,16 @@ static uint64_t index_in_whole(const rota_op_use *use, uint64_t i) {
     return i / own * a->length * inner + a->start * inner + i % own;
 }
 
-static void ref_dropout(reference *r) {
-    const rota_op_attributes *a = &r->use->attributes;
+double reference_drawn(const rota_op_attributes *a, uint64_t index) {
     double bound = fmin(round((double)a->p * 4294967296.0), 4294967295.0);
-    for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++) {
-        const uint64_t index = index_in_whole(r->use, i);
-        uint32_t counter[4] = {(uint32_t)(index / 4), a->stream, (uint32_t)a->value[1].number, 0};
-        philox(counter, (uint32_t)a->value[0].number, 0);
-        r->out[0][i] = counter[index % 4] >= bound ? r->in[0][i] / (1 - (double)a->p) : 0;
-    }
+    uint32_t counter[4] = {(uint32_t)(index / 4), a->stream, (uint32_t)a->value[1].number, 0};
+    philox(counter, (uint32_t)a->value[0].number, 0);
+    return counter[index % 4] >= bound ? 1 / (1 - (double)a->p) : 0;
+}
+
+static void ref_dropout(reference *r) {
+    for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++)
+        r->out[0][i] = r->in[0][i] * reference_drawn(&r->use->attributes, index_in_whole(r->use, i));
 }
 
 static void ref_residual_dropout(reference *r) {

@@ -36,6 +36,9 @@ static inline uint64_t broadcast_index(const rota_tensor *of, uint64_t linear, c
     return index;
 }
 
+/* What dropout with these attributes multiplies an element of the whole by. */
+double reference_drawn(const rota_op_attributes *attributes, uint64_t index);
+
 /* False if the op is none of them. */
 bool reference_run_basic(reference *r);
 /* Roundings to f32 between inputs and result, but for those of a long sum; -1 if the op is none of them. */

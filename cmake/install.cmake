@@ -11,7 +11,8 @@ set(ROTA_PUBLIC_HEADERS rota.h rota.hpp base/export.h base/sized.h base/status.h
   ops/ops_collective.h ops/ops_tensor_parallel.h ops/fuse.h
   ops/tensor.h ops/kernels.h ops/kernel_params.h
   ops/elementwise_params.h ops/move_params.h ops/reduce_params.h ops/length_params.h ops/linear_params.h
-  ops/norm_params.h ops/attention_params.h ops/train_params.h ops/window_params.h ops/table.h ops/custom.h ops/direct.h
+  ops/norm_params.h ops/attention_params.h ops/attention_drop_params.h ops/train_params.h ops/window_params.h
+  ops/table.h ops/custom.h ops/direct.h
   ops/dlpack.h
   ops/deprecated.h file/graph_file.h)
 foreach(header ${ROTA_PUBLIC_HEADERS})

@@ -19,11 +19,21 @@ enum {
     ROTA_ATTENTION_BACKWARD_DQ,
     ROTA_ATTENTION_BACKWARD_DK,
     ROTA_ATTENTION_BACKWARD_DV,
-    ROTA_ATTENTION_BACKWARD_OPERANDS
+    ROTA_ATTENTION_BACKWARD_OPERANDS,
+    /* Of rota_kernel_attention_dropout_backward alone, which has the others too. */
+    ROTA_ATTENTION_BACKWARD_DRAW = ROTA_ATTENTION_BACKWARD_OPERANDS
 };
 
 /* prepare, query, key_value; the count. */
 uint32_t rota_attention_backward_parts(const rota_attention_backward_params *params,
                                        rota_kernel_part *out_parts);
+
+/* The same with dropout of the probabilities. */
+uint32_t rota_attention_dropout_backward_parts(const rota_attention_backward_params *params,
+                                               rota_kernel_part *out_parts);
+
+/* What the kernels of such parts get of them: all but the scale and what is the node's. */
+void rota_attention_drop_backward_params_of(const rota_attention_backward_params *params,
+                                            rota_attention_drop_backward_params *out);
 
 #endif

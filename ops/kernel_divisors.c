@@ -73,6 +73,12 @@ LIST(rota_attention_params, ALONE(rota_attention_params, heads), E(rota_attentio
 LIST(rota_attention_backward_params, ALONE(rota_attention_backward_params, heads),
      E(rota_attention_backward_params, queries), E(rota_attention_backward_params, keys),
      E(rota_attention_backward_params, dim));
+/* dim, of 16 bits, is looked at where it is divided by (cpu/attention.c). */
+LIST(rota_attention_drop_params, ALONE(rota_attention_drop_params, heads),
+     E(rota_attention_drop_params, queries), E(rota_attention_drop_params, keys));
+LIST(rota_attention_drop_backward_params, ALONE(rota_attention_drop_backward_params, heads),
+     E(rota_attention_drop_backward_params, queries), E(rota_attention_drop_backward_params, keys));
+LIST(rota_attention_draw, NONE);
 LIST(rota_dropout_params, NONE);
 LIST(rota_index_add_params, NONE);
 LIST(rota_global_norm_params, NONE);
@@ -104,6 +110,7 @@ static const rota_kernel_divisors all[] = {
     CHUNKED(linear_gelu_gradient, rota_linear_params),
     {&rota_kernel_linear, divisors_of_rota_linear_params, NONE},
     {&rota_kernel_attention_backward, divisors_of_rota_attention_backward_params, NONE},
+    {&rota_kernel_attention_dropout_backward, divisors_of_rota_attention_backward_params, NONE},
 #define KERNEL(NAME, OPERANDS, PARAMS, ...) {&rota_kernel_##NAME, divisors_of_##PARAMS, NONE},
 #include "ops/kernels.def"
 };

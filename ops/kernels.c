@@ -22,6 +22,10 @@ static const rota_kernel_bindable slots_dropout[] = {
     {"seed", offsetof(rota_dropout_params, seed), 4, true, ROTA_VALUE_U32},
     {"step", offsetof(rota_dropout_params, step), 4, true, ROTA_VALUE_U32},
 };
+static const rota_kernel_bindable slots_attention_draw[] = {
+    {"seed", offsetof(rota_attention_draw, seed), 4, true, ROTA_VALUE_U32},
+    {"step", offsetof(rota_attention_draw, step), 4, true, ROTA_VALUE_U32},
+};
 static const rota_kernel_bindable slots_adamw[] = {
     {"lr", offsetof(rota_adamw_params, lr), 4, true, ROTA_VALUE_F32},
     {"step", offsetof(rota_adamw_params, step), 4, true, ROTA_VALUE_U32},
@@ -37,23 +41,21 @@ static double work_scaled_matmul(const void *params, const uint64_t *operand_byt
     (void)operand_bytes;
     return 2.0 * p->m * p->n * p->k;
 }
-static double work_attention(const void *params, const uint64_t *operand_bytes) {
-    const rota_attention_params *p = params;
-    (void)operand_bytes;
-    return (p->flags & ROTA_ATTENTION_CAUSAL ? 2.0 : 4.0) * p->batch * p->heads * p->queries * p->keys *
-           p->dim;
-}
-
+/* Multiplications and additions of so many products of the scores' size. */
+#define WORK_ATTENTION(NAME, PARAMS, PRODUCTS)                                                               \
+    static double work_##NAME(const void *params, const uint64_t *operand_bytes) {                           \
+        const PARAMS *p = params;                                                                            \
+        (void)operand_bytes;                                                                                 \
+        return (p->flags & ROTA_ATTENTION_CAUSAL ? 1.0 : 2.0) * (PRODUCTS)*p->batch * p->heads *             \
+               p->queries * p->keys * p->dim;                                                                \
+    }
+WORK_ATTENTION(attention, rota_attention_params, 2)
+WORK_ATTENTION(attention_dropout, rota_attention_drop_params, 2)
 /* The scores and their gradient again, and one product more for queries, two for keys and values. */
-static double work_attention_query(const void *params, const uint64_t *operand_bytes) {
-    const rota_attention_backward_params *p = params;
-    (void)operand_bytes;
-    return (p->flags & ROTA_ATTENTION_CAUSAL ? 3.0 : 6.0) * p->batch * p->heads * p->queries * p->keys *
-           p->dim;
-}
-static double work_attention_key_value(const void *params, const uint64_t *operand_bytes) {
-    return work_attention_query(params, operand_bytes) * 4 / 3;
-}
+WORK_ATTENTION(attention_query, rota_attention_backward_params, 3)
+WORK_ATTENTION(attention_key_value, rota_attention_backward_params, 4)
+WORK_ATTENTION(attention_dropout_query, rota_attention_drop_backward_params, 3)
+WORK_ATTENTION(attention_dropout_key_value, rota_attention_drop_backward_params, 4)
 
 static double work_conv(const void *params, const uint64_t *operand_bytes) {
     const rota_conv_params *p = params;

@@ -6,7 +6,7 @@
  * 4);
  *   - arrays are f32 (or of a dtype in the parameters) and contiguous unless strides are among the
  * parameters; strides are in elements;
- *   - every field is 4 bytes, and 8 + 8 * operands + sizeof(params) <= 128 (Vulkan's guaranteed push
+ *   - every field is 4 bytes, or two are, and 8 + 8 * operands + sizeof(params) <= 128 (Vulkan's guaranteed push
  * constants); a fixed-size array in a struct is padded with extent 1 and stride 0 in FRONT (the innermost
  * dimension is the last element), so a loop may always run over all of them;
  *   - an index or label outside its table fails the node on the CPU executor, naming position and value; a
@@ -20,6 +20,7 @@
 #define ROTA_OPS_KERNELS_H
 
 #include "../graph/kernel.h"
+#include "attention_drop_params.h"
 #include "kernel_params.h"
 #include "window_params.h"
 #include "tensor.h"

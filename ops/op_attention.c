@@ -1,4 +1,4 @@
-/* Op: attention, fused. (The separate form is made of other ops: rota_op_attention_separate.) */
+/* Ops: attention and attention_dropout, fused. (The separate form is made of other ops: rota_op_attention_separate.) */
 #include "ops/attention.h"
 #include "ops/gradient.h"
 #include "ops/kernel_objects.h"
@@ -7,6 +7,25 @@
 #include "ops/record.h"
 
 #include <math.h>
+#include <string.h>
+
+enum { ATTENTION, ATTENTION_DROPOUT };
+enum { LSE = 1, DRAW }; /* outputs beside y */
+
+static bool drops(const rota_op_use *use) {
+    return use->op == &rota_ops_attention[ATTENTION_DROPOUT];
+}
+
+static rota_status check_dropout(const rota_op_use *use) {
+    const float p = use->attributes.p;
+    if (!(p >= 0.0f && p < 1.0f))
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "p is %g, expected 0 <= p < 1", (double)p);
+    if (use->inputs[0].shape[3] > UINT16_MAX)
+        return rota_op_fail(use->op, ROTA_UNSUPPORTED, "heads of %llu columns, expected at most %u",
+                            (unsigned long long)use->inputs[0].shape[3], UINT16_MAX);
+    ROTA_TRY(rota_shape_require_u32(use, 0, "seed"));
+    return rota_shape_require_u32(use, 1, "step");
+}
 
 static rota_status shape_attention(const rota_op_use *use, rota_tensor *out) {
     const rota_tensor *q = &use->inputs[0], *k = &use->inputs[1], *v = &use->inputs[2];
@@ -27,7 +46,10 @@ static rota_status shape_attention(const rota_op_use *use, rota_tensor *out) {
             use->attributes.causal ? ", keys >= queries" : "");
     }
     ROTA_TRY(rota_shape_like(q, q->dtype, &out[0]));
-    return rota_tensor_of(NULL, 0, ROTA_F32, 3, q->shape, &out[1]);
+    ROTA_TRY(rota_tensor_of(NULL, 0, ROTA_F32, 3, q->shape, &out[LSE]));
+    if (!drops(use)) return ROTA_OK;
+    ROTA_TRY(check_dropout(use));
+    return rota_tensor_of(NULL, 0, ROTA_I32, ROTA_SHAPE(sizeof(rota_attention_draw) / 4), &out[DRAW]);
 }
 
 static float scale_of(const rota_op_use *use) {
@@ -65,6 +87,61 @@ static rota_status rows_of(rota_tape *tape, const rota_tensor *x, rota_tensor *o
     return has_rows(x) ? ROTA_OK : rota_record_contiguous(tape, x, out);
 }
 
+/* ---- Dropout ---- */
+
+/* What the kernels of the probabilities' dropout read of it. */
+static rota_status record_draw(rota_tape *tape, const rota_op_use *use) {
+    const rota_op_attributes *attributes = &use->attributes;
+    const rota_tensor *q = &use->inputs[0];
+    const double threshold = rint((double)attributes->p * 0x1p32);
+    const rota_attention_draw params = {
+        .threshold = threshold < 4294967295.0 ? (uint32_t)threshold : UINT32_MAX,
+        .kept = 1.0f / (1.0f - attributes->p),
+        .stream = attributes->stream,
+        .seed = rota_value_u32(attributes->value[0]),
+        .step = rota_value_u32(attributes->value[1]),
+        .scale = scale_of(use),
+        .first = (uint32_t)(tape->options.rank * q->shape[0] * q->shape[1]),
+    };
+    rota_param_binding bindings[2];
+    uint32_t count = 0;
+    rota_value_bind(attributes->value[0], 0, bindings, &count);
+    rota_value_bind(attributes->value[1], 1, bindings, &count);
+    const rota_access access = rota_tensor_write(&use->outputs[DRAW]);
+    return rota_tape_kernel(tape, &rota_kernel_attention_draw, &access, 1, &params, bindings, count);
+}
+
+/* `kernel`, or, with dropout, `dropping`, which reads what is drawn from after the `count` accesses, for which there
+ * is room. */
+static rota_status run_forward(rota_tape *tape, const rota_op_use *use, rota_access *accesses,
+                               const rota_attention_params *p) {
+    if (!drops(use)) return rota_tape_kernel(tape, &rota_kernel_attention, accesses, 5, p, NULL, 0);
+    rota_attention_drop_params own = {.batch = p->batch,
+                                      .heads = p->heads,
+                                      .queries = p->queries,
+                                      .keys = p->keys,
+                                      .dim = (uint16_t)p->dim,
+                                      .flags = (uint16_t)(p->flags & ~ROTA_ATTENTION_NODE_FLAGS)};
+    memcpy(own.q_stride, p->q_stride, sizeof own.q_stride);
+    memcpy(own.k_stride, p->k_stride, sizeof own.k_stride);
+    memcpy(own.v_stride, p->v_stride, sizeof own.v_stride);
+    memcpy(own.out_stride, p->out_stride, sizeof own.out_stride);
+    ROTA_TRY(record_draw(tape, use));
+    accesses[5] = rota_tensor_access(&use->outputs[DRAW], ROTA_READ);
+    return rota_tape_kernel(tape, &rota_kernel_attention_dropout, accesses, 6, &own, NULL, 0);
+}
+
+static rota_status run_backward(rota_tape *tape, const rota_op_use *use, const rota_kernel *kernel,
+                                const rota_kernel *dropping, rota_access *accesses, uint32_t count,
+                                const rota_attention_backward_params *p) {
+    if (!drops(use)) return rota_tape_kernel(tape, kernel, accesses, count, p, NULL, 0);
+    rota_attention_drop_backward_params own;
+    const bool whole = dropping == &rota_kernel_attention_dropout_backward;
+    accesses[count] = rota_tensor_access(&use->outputs[DRAW], ROTA_READ);
+    rota_attention_drop_backward_params_of(p, &own);
+    return rota_tape_kernel(tape, dropping, accesses, count + 1, whole ? (const void *)p : &own, NULL, 0);
+}
+
 static rota_status record_attention(rota_tape *tape, rota_op_use *use) {
     rota_tensor q, k, v, y = use->outputs[0];
     ROTA_TRY(rows_of(tape, &use->inputs[0], &q));
@@ -84,12 +161,12 @@ static rota_status record_attention(rota_tape *tape, rota_op_use *use) {
     strides_of(&k, params.k_stride);
     strides_of(&v, params.v_stride);
     strides_of(&y, params.out_stride);
-    if (lie_even((const rota_tensor *[]){&q, &k, &v, &y, &use->outputs[1]}, 5))
+    if (lie_even((const rota_tensor *[]){&q, &k, &v, &y, &use->outputs[LSE]}, 5))
         params.flags |= ROTA_ATTENTION_ALIGNED_16;
-    rota_access accesses[] = {rota_tensor_access(&q, ROTA_READ), rota_tensor_access(&k, ROTA_READ),
-                              rota_tensor_access(&v, ROTA_READ), rota_tensor_write(&y),
-                              rota_tensor_write(&use->outputs[1])};
-    ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_attention, accesses, 5, &params, NULL, 0));
+    rota_access accesses[5 + 1] = {rota_tensor_access(&q, ROTA_READ), rota_tensor_access(&k, ROTA_READ),
+                                   rota_tensor_access(&v, ROTA_READ), rota_tensor_write(&y),
+                                   rota_tensor_write(&use->outputs[LSE])};
+    ROTA_TRY(run_forward(tape, use, accesses, &params));
     return y.buffer == use->outputs[0].buffer ? ROTA_OK
                                               : rota_record_strided(tape, &y, &use->outputs[0], 1.0f, false);
 }
@@ -251,13 +328,13 @@ static rota_status record_backward(rota_tape *tape, const rota_op_use *use, cons
         ROTA_TRY(keep_apart(tape, &to[0].dx, (const rota_tensor *[]){&to[1].dx, &to[2].dx}, 2, &q_target));
     }
     const rota_tensor *dq = &to[0].dx, *dk = &to[1].dx, *dv = &to[2].dx;
-    rota_access accesses[] = {
+    rota_access accesses[ROTA_ATTENTION_BACKWARD_OPERANDS + 1] = {
         rota_tensor_access(&o->q, ROTA_READ),
         rota_tensor_access(&o->k, ROTA_READ),
         rota_tensor_access(&o->v, ROTA_READ),
         rota_tensor_access(&o->y, ROTA_READ),
         rota_tensor_access(&o->dy, ROTA_READ),
-        rota_tensor_access(&use->outputs[1], ROTA_READ),
+        rota_tensor_access(&use->outputs[LSE], ROTA_READ),
         rota_tensor_write(&o->stats),
         rota_tensor_write(dq),
         rota_tensor_write(dk),
@@ -267,11 +344,11 @@ static rota_status record_backward(rota_tape *tape, const rota_op_use *use, cons
     if (together) range_of_all(to, accesses + ROTA_ATTENTION_BACKWARD_DQ, &params.flags);
     for (uint32_t i = 0; i < 3; i++)
         if (accesses[ROTA_ATTENTION_BACKWARD_DQ + i].mode == ROTA_READWRITE) params.flags |= gaps[i];
-    if (lie_even((const rota_tensor *[]){&o->q, &o->k, &o->v, &o->y, &o->dy, &use->outputs[1], dq, dk, dv},
+    if (lie_even((const rota_tensor *[]){&o->q, &o->k, &o->v, &o->y, &o->dy, &use->outputs[LSE], dq, dk, dv},
                  9))
         params.flags |= ROTA_ATTENTION_ALIGNED_16;
-    ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_attention_backward, accesses,
-                              ROTA_ATTENTION_BACKWARD_OPERANDS, &params, NULL, 0));
+    ROTA_TRY(run_backward(tape, use, &rota_kernel_attention_backward, &rota_kernel_attention_dropout_backward,
+                          accesses, ROTA_ATTENTION_BACKWARD_OPERANDS, &params));
     ROTA_TRY(put_back(tape, dv, &v_target));
     ROTA_TRY(put_back(tape, dq, &q_target));
     return finish(tape, use, 0, 3, to);
@@ -285,17 +362,17 @@ static rota_status record_backward_some(rota_tape *tape, const rota_op_use *use,
                       read_dy = rota_tensor_access(&o->dy, ROTA_READ),
                       read_stats = rota_tensor_access(&o->stats, ROTA_READ);
     const rota_access prepare[] = {rota_tensor_access(&o->y, ROTA_READ), read_dy,
-                                   rota_tensor_access(&use->outputs[1], ROTA_READ),
+                                   rota_tensor_access(&use->outputs[LSE], ROTA_READ),
                                    rota_tensor_write(&o->stats)};
     ROTA_TRY(
         rota_tape_kernel(tape, &rota_kernel_attention_backward_prepare, prepare, 4, &o->params, NULL, 0));
     if (rota_gradient_wanted(tape, &use->inputs[0])) {
         destination dq;
         ROTA_TRY(destination_of(tape, &use->inputs[0], &o->q, &dq));
-        const rota_access accesses[] = {read_q,  read_k,     read_v,
-                                        read_dy, read_stats, rota_tensor_write(&dq.dx)};
-        ROTA_TRY(
-            rota_tape_kernel(tape, &rota_kernel_attention_backward_query, accesses, 6, &o->params, NULL, 0));
+        rota_access accesses[6 + 1] = {read_q,  read_k,     read_v,
+                                       read_dy, read_stats, rota_tensor_write(&dq.dx)};
+        ROTA_TRY(run_backward(tape, use, &rota_kernel_attention_backward_query,
+                              &rota_kernel_attention_dropout_backward_query, accesses, 6, &o->params));
         ROTA_TRY(finish(tape, use, 0, 1, &dq));
     }
     if (!rota_gradient_wanted(tape, &use->inputs[1]) && !rota_gradient_wanted(tape, &use->inputs[2]))
@@ -305,10 +382,10 @@ static rota_status record_backward_some(rota_tape *tape, const rota_op_use *use,
     ROTA_TRY(destination_of(tape, &use->inputs[1], &o->k, &dk));
     ROTA_TRY(destination_of(tape, &use->inputs[2], &o->v, &dv));
     ROTA_TRY(keep_apart(tape, &dv.dx, (const rota_tensor *[]){&dk.dx}, 1, &target));
-    const rota_access accesses[] = {
+    rota_access accesses[7 + 1] = {
         read_q, read_k, read_v, read_dy, read_stats, rota_tensor_write(&dk.dx), rota_tensor_write(&dv.dx)};
-    ROTA_TRY(
-        rota_tape_kernel(tape, &rota_kernel_attention_backward_key_value, accesses, 7, &o->params, NULL, 0));
+    ROTA_TRY(run_backward(tape, use, &rota_kernel_attention_backward_key_value,
+                          &rota_kernel_attention_dropout_backward_key_value, accesses, 7, &o->params));
     ROTA_TRY(put_back(tape, &dv.dx, &target));
     return finish(tape, use, 1, 2, (const destination[]){dk, dv});
 }
@@ -358,8 +435,19 @@ static bool example_attention(uint32_t index, uint32_t size, rota_op_example *ou
     return true;
 }
 
+static bool example_dropout(uint32_t index, uint32_t size, rota_op_example *out) {
+    if (!example_attention(index, size, out)) return false;
+    out->use.attributes.p = index % 2 ? 0.2f : 0.5f;
+    out->use.attributes.value[0] = rota_value_constant(1234 + index);
+    out->use.attributes.value[1] = rota_value_constant(7);
+    out->use.attributes.stream = index;
+    return true;
+}
+
 static const rota_kernel *const attention_kernels[] = {&rota_kernel_attention, &rota_kernel_copy_strided,
                                                        NULL};
+static const rota_kernel *const dropout_kernels[] = {
+    &rota_kernel_attention_dropout, &rota_kernel_attention_draw, &rota_kernel_copy_strided, NULL};
 
 const rota_op rota_ops_attention[] = {
     {
@@ -378,6 +466,26 @@ const rota_op rota_ops_attention[] = {
         .saved_inputs = 7,
         .saved_outputs = 3,
         .example = example_attention,
+    },
+    {
+        .name = "attention_dropout",
+        .input_count = 3,
+        .output_count = 3,
+        .input_names = {"q", "k", "v"},
+        .output_names = {"y", "lse", "draw"},
+        .attributes =
+            ATTRIBUTES(ATTRIBUTE(causal, causal), ATTRIBUTE(scale, scale), ATTRIBUTE(p, p),
+                       ATTRIBUTE(seed, value[0]), ATTRIBUTE(step, value[1]), ATTRIBUTE(stream, stream)),
+        .strided_output = true,
+        .varies_by_step = 3,
+        .kernels = dropout_kernels,
+        .shape = shape_attention,
+        .record = record_attention,
+        .gradient = gradient_attention,
+        .differentiable = 7,
+        .saved_inputs = 7,
+        .saved_outputs = 7,
+        .example = example_dropout,
     },
     {0},
 };

@@ -237,6 +237,36 @@ rota_status rota_op_attention_into(rota_tape *tape, rota_tensor q, rota_tensor k
     ROTA_TAPE_AS_OP(tape, "attention", attention(tape, q, k, v, causal, scale, &y));
 }
 
+static rota_status attention_dropout(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
+                                     const rota_op_attributes *attributes, rota_tensor *y) {
+    ROTA_TRY(for_each_query_head(tape, q, &k));
+    ROTA_TRY(for_each_query_head(tape, q, &v));
+    rota_op_use use = {.inputs = {q, k, v}, .attributes = *attributes};
+    return apply(tape, ROTA_OP_attention_dropout, &use, 3, y);
+}
+
+rota_status rota_op_attention_dropout(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
+                                      bool causal, float scale, float p, rota_value seed, rota_value step,
+                                      rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
+    *out_y = ROTA_TENSOR_NONE;
+    const rota_op_attributes attributes = {
+        .causal = causal, .scale = scale, .p = p, .value = {seed, step}, .stream = tape->streams++};
+    ROTA_TAPE_AS_OP(tape, "attention_dropout", attention_dropout(tape, q, k, v, &attributes, out_y));
+}
+
+rota_status rota_op_attention_dropout_into(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
+                                           bool causal, float scale, float p, rota_value seed,
+                                           rota_value step, rota_tensor y) {
+    ROTA_GIVEN(tape);
+    if (!y.buffer)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "op 'attention_dropout': the destination is missing");
+    const rota_op_attributes attributes = {
+        .causal = causal, .scale = scale, .p = p, .value = {seed, step}, .stream = tape->streams++};
+    ROTA_TAPE_AS_OP(tape, "attention_dropout", attention_dropout(tape, q, k, v, &attributes, &y));
+}
+
 /* Each dropout of a tape draws from a stream of its own. BOTH writes two functions, each of which draws once. */
 /* NOLINTBEGIN(bugprone-macro-repeated-side-effects) */
 BOTH(dropout, dropout, 1, PARAMETERS(rota_tensor x, float p, rota_value seed, rota_value step),

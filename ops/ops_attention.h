@@ -45,6 +45,20 @@ ROTA_API rota_status rota_op_attention_into(rota_tape *tape, rota_tensor q, rota
 ROTA_API rota_status rota_op_attention_separate(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
                                                 bool causal, float scale, rota_tensor *out_y);
 
+/* The same with dropout of the probabilities, (m * softmax(scale * q k^T)) v, fused as well. m is what
+ * rota_op_dropout would draw for the probabilities [batch, heads, queries, keys] in its place: element e of them in
+ * their order is kept, and multiplied by 1 / (1 - p), where word e % 4 of Philox4x32-10 with counter {e / 4, the
+ * dropout's number in its tape, step, 0} and key {seed, 0} is at least p * 2^32, else 0. Replays with the same seed
+ * and step, u32, which vary by step, repeat it, and so does the gradient, which draws again. p in [0, 1). Of a tape
+ * of one of several ranks m is a part of the whole's, of more batches (rota_tape_options.ranks). UNSUPPORTED where dim
+ * is over 65535. */
+ROTA_API rota_status rota_op_attention_dropout(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,
+                                               bool causal, float scale, float p, rota_value seed,
+                                               rota_value step, rota_tensor *out_y);
+ROTA_API rota_status rota_op_attention_dropout_into(rota_tape *tape, rota_tensor q, rota_tensor k,
+                                                    rota_tensor v, bool causal, float scale, float p,
+                                                    rota_value seed, rota_value step, rota_tensor y);
+
 /* Residual attention (He et al., RealFormer, 2020; PatchTST): scores = scale * q k^T + previous (the layer's
  * before, or ROTA_TENSOR_NONE), y = softmax(scores) v. Made of other ops. */
 ROTA_API rota_status rota_op_attention_residual(rota_tape *tape, rota_tensor q, rota_tensor k, rota_tensor v,

@@ -1,10 +1,11 @@
-/* CPU kernels: fused attention and its gradients, tile by tile, so that the scores never leave the cache. An
- * item is a block of QUERIES queries (or KEYS keys) of one head; the other side is walked in tiles, in order.
- */
+/* CPU kernels: fused attention and its gradients, with dropout of the probabilities and without, tile by tile, so that
+ * the scores never leave the cache. An item is a block of QUERIES queries (or KEYS keys) of one head; the other side is
+ * walked in tiles, in order. */
 #include "cpu.h"
 #include "functions.h"
 #include "gemm.h"
 #include "half.h"
+#include "philox.h"
 #include "rows.h"
 #include "sums.h"
 
@@ -77,6 +78,49 @@ static matrix matrix_of(rota_dtype dtype, const void *operand, const uint32_t st
     return (matrix){buffer, columns};
 }
 
+/* ---- dropout ---- */
+
+void rota_cpu_items_attention_draw(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                                   uint64_t *out_grain) {
+    (void)params;
+    (void)operand_bytes;
+    *out_items = *out_grain = 1;
+}
+
+rota_status rota_cpu_attention_draw(const rota_kernel_call *call) {
+    memcpy(call->operands[0], call->params, sizeof(rota_attention_draw));
+    return ROTA_OK;
+}
+
+/* What the probabilities of a tile, of a pair of batch and head, are multiplied by. */
+ROTA_VECTOR static void draw_tile(const rota_attention_draw *draw, uint64_t pair, uint64_t queries,
+                                  uint64_t keys, uint64_t q0, uint64_t k0, uint64_t rows, uint64_t columns,
+                                  float *mask) {
+    uint32_t words[4][PHILOX_BLOCKS], inorder[4 * PHILOX_BLOCKS];
+    for (uint64_t r = 0; r < rows; r++) {
+        const uint64_t first = ((draw->first + pair) * queries + q0 + r) * keys + k0,
+                       last = first + columns - 1;
+        float *restrict to = mask + r * columns;
+        for (uint64_t e = first, end; e <= last; e = end) {
+            /* Counters of one high word, as many as go at a time. */
+            const uint64_t block = e / 4, room = ((block >> 32) + 1) << 32, all = last / 4 - block + 1;
+            const uint32_t count = (uint32_t)least(least(all, PHILOX_BLOCKS), room - block);
+            philox((uint32_t)block, draw->stream, draw->step, (uint32_t)(block >> 32), draw->seed, count,
+                   words);
+            for (uint32_t b = 0; b < count; b++)
+                for (uint32_t w = 0; w < 4; w++) inorder[4 * b + w] = words[w][b];
+            end = least((block + count) * 4, last + 1);
+            const uint32_t *word = inorder + e % 4;
+            for (uint64_t i = 0; i < end - e; i++)
+                to[e - first + i] = word[i] >= draw->threshold ? draw->kept : 0.0f;
+        }
+    }
+}
+
+ROTA_VECTOR static void multiply(float *restrict x, const float *restrict by, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) x[i] *= by[i];
+}
+
 /* ---- forward ---- */
 
 void rota_cpu_items_attention(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
@@ -124,12 +168,13 @@ ROTA_VECTOR static void finish(uint64_t rows, const float *maximum, const float 
     }
 }
 
-rota_status rota_cpu_attention(const rota_kernel_call *call) {
-    const rota_attention_params *p = call->params;
+/* draw: NULL, or that of the probabilities' dropout. */
+static rota_status attention(const rota_kernel_call *call, const rota_attention_params *p,
+                             const rota_attention_draw *draw) {
     const rota_dtype dtype = dtype_of(p->flags);
     const bool causal = p->flags & ROTA_ATTENTION_CAUSAL;
     const uint64_t count = blocks(p->queries, QUERIES);
-    float scores[QUERIES * KEYS], maximum[QUERIES], sum[QUERIES], *scratch = NULL;
+    float scores[QUERIES * KEYS], mask[QUERIES * KEYS], maximum[QUERIES], sum[QUERIES], *scratch = NULL;
     ROTA_TRY(scratch_of(dtype, (2 * QUERIES + 2 * KEYS) * (uint64_t)p->dim, &scratch));
     const uint64_t of_queries = QUERIES * (uint64_t)p->dim, of_keys = KEYS * (uint64_t)p->dim;
     float *const own_out = rota_cpu_part(scratch, of_queries);
@@ -156,6 +201,10 @@ rota_status rota_cpu_attention(const rota_kernel_call *call) {
                            0.0f, scores, columns);
             tile_softmax(causal, q0, k0, p->queries, p->keys, rows, columns, scores, maximum, sum, out,
                          out_stride, p->dim);
+            if (draw) {
+                draw_tile(draw, batch * p->heads + head, p->queries, p->keys, q0, k0, rows, columns, mask);
+                multiply(scores, mask, rows * columns);
+            }
             rota_cpu_sgemm(false, false, rows, p->dim, columns, 1.0f, scores, columns, v.data, v.stride,
                            k0 == 0 ? 0.0f : 1.0f, out, out_stride);
         }
@@ -164,6 +213,38 @@ rota_status rota_cpu_attention(const rota_kernel_call *call) {
     }
     free(scratch);
     return ROTA_OK;
+}
+
+rota_status rota_cpu_attention(const rota_kernel_call *call) {
+    return attention(call, call->params, NULL);
+}
+
+static rota_attention_params params_of(const rota_attention_drop_params *p, float scale) {
+    rota_attention_params all = {.batch = p->batch,
+                                 .heads = p->heads,
+                                 .queries = p->queries,
+                                 .keys = p->keys,
+                                 .dim = p->dim,
+                                 .flags = p->flags,
+                                 .scale = scale};
+    memcpy(all.q_stride, p->q_stride, sizeof all.q_stride);
+    memcpy(all.k_stride, p->k_stride, sizeof all.k_stride);
+    memcpy(all.v_stride, p->v_stride, sizeof all.v_stride);
+    memcpy(all.out_stride, p->out_stride, sizeof all.out_stride);
+    return all;
+}
+
+void rota_cpu_items_attention_dropout(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                                      uint64_t *out_grain) {
+    rota_attention_params all = params_of(params, 0.0f);
+    all.dim += all.dim == 0; /* which no list of divisors has */
+    rota_cpu_items_attention(&all, operand_bytes, out_items, out_grain);
+}
+
+rota_status rota_cpu_attention_dropout(const rota_kernel_call *call) {
+    const rota_attention_draw *draw = call->operands[5];
+    const rota_attention_params all = params_of(call->params, draw->scale);
+    return attention(call, &all, draw);
 }
 
 /* ---- backward ---- */
@@ -208,15 +289,19 @@ rota_status rota_cpu_attention_backward_prepare(const rota_kernel_call *call) {
 /* One head, and what its tiles are widened into: queries' rows of q and dout, keys' rows of k and v. */
 typedef struct head_view {
     const rota_kernel_call *call;
+    const rota_attention_backward_params *params;
+    const rota_attention_draw *draw; /* NULL: no dropout */
     rota_dtype dtype;
     uint64_t batch, head;
     const float *stats;
     float *scratch;
 } head_view;
 
-static head_view head_of(const rota_kernel_call *call, uint64_t index, float *scratch) {
-    const rota_attention_backward_params *p = call->params;
+static head_view head_of(const rota_kernel_call *call, const rota_attention_backward_params *p,
+                         const rota_attention_draw *draw, uint64_t index, float *scratch) {
     return (head_view){.call = call,
+                       .params = p,
+                       .draw = draw,
                        .dtype = dtype_of(p->flags),
                        .batch = index / p->heads,
                        .head = index % p->heads,
@@ -228,7 +313,7 @@ static head_view head_of(const rota_kernel_call *call, uint64_t index, float *sc
 
 /* q, k, v and dout (0 to 3), from a row on. */
 static matrix part(const head_view *h, uint32_t operand, uint64_t row, uint64_t rows) {
-    const rota_attention_backward_params *p = h->call->params;
+    const rota_attention_backward_params *p = h->params;
     const uint32_t *const strides[] = {p->q_stride, p->kv_stride, p->kv_stride, p->out_stride};
     const uint64_t dim = p->dim,
                    buffers[] = {0, (uint64_t)2 * QUERIES * dim, (2 * QUERIES + KEYS) * dim, QUERIES * dim};
@@ -253,15 +338,21 @@ ROTA_VECTOR static void tile_gradient(const rota_attention_backward_params *p, u
     }
 }
 
-/* p and ds of one tile. */
+/* p (with dropout m * p) and ds of one tile. */
 static void tile(const head_view *h, const matrix *q, const matrix *dout, const matrix *k, const matrix *v,
                  uint64_t q0, uint64_t k0, uint64_t rows, uint64_t columns, float *scores, float *dp) {
-    const rota_attention_backward_params *p = h->call->params;
+    const rota_attention_backward_params *p = h->params;
+    float mask[QUERIES * KEYS];
     rota_cpu_sgemm(false, true, rows, columns, p->dim, p->scale, q->data, q->stride, k->data, k->stride, 0.0f,
                    scores, columns);
     rota_cpu_sgemm(false, true, rows, columns, p->dim, 1.0f, dout->data, dout->stride, v->data, v->stride,
                    0.0f, dp, columns);
+    if (h->draw) {
+        draw_tile(h->draw, h->batch * p->heads + h->head, p->queries, p->keys, q0, k0, rows, columns, mask);
+        multiply(dp, mask, rows * columns);
+    }
     tile_gradient(p, q0, k0, rows, columns, h->stats, scores, dp);
+    if (h->draw) multiply(scores, mask, rows * columns);
 }
 
 void rota_cpu_items_attention_backward_query(const void *params, const uint64_t *operand_bytes,
@@ -272,15 +363,15 @@ void rota_cpu_items_attention_backward_query(const void *params, const uint64_t 
     *out_grain = 1 + (uint64_t)ROTA_CPU_GRAIN * 3 / (least(p->queries, QUERIES) * p->keys * p->dim);
 }
 
-rota_status rota_cpu_attention_backward_query(const rota_kernel_call *call) {
-    const rota_attention_backward_params *p = call->params;
+static rota_status backward_query(const rota_kernel_call *call, const rota_attention_backward_params *p,
+                                  const rota_attention_draw *draw) {
     const rota_dtype dtype = dtype_of(p->flags);
     const uint64_t count = blocks(p->queries, QUERIES);
     float scores[QUERIES * KEYS], dp[QUERIES * KEYS], *scratch = NULL;
     ROTA_TRY(scratch_of(dtype, HEAD_SCRATCH(p->dim) + QUERIES * (uint64_t)p->dim, &scratch));
     for (uint64_t item = call->begin; item < call->end; item++) {
         uint64_t q0 = item % count * QUERIES, index = item / count, rows = least(p->queries - q0, QUERIES);
-        const head_view h = head_of(call, index, scratch);
+        const head_view h = head_of(call, p, draw, index, scratch);
         const uint64_t first = element_of(p->q_stride, h.batch, h.head, q0);
         float *dq = scratch ? scratch + HEAD_SCRATCH(p->dim) : (float *)call->operands[5] + first;
         const uint64_t stride = scratch ? p->dim : p->q_stride[2];
@@ -299,6 +390,38 @@ rota_status rota_cpu_attention_backward_query(const rota_kernel_call *call) {
     return ROTA_OK;
 }
 
+rota_status rota_cpu_attention_backward_query(const rota_kernel_call *call) {
+    return backward_query(call, call->params, NULL);
+}
+
+static rota_attention_backward_params backward_params_of(const rota_attention_drop_backward_params *p,
+                                                         float scale) {
+    rota_attention_backward_params all = {.batch = p->batch,
+                                          .heads = p->heads,
+                                          .queries = p->queries,
+                                          .keys = p->keys,
+                                          .dim = p->dim,
+                                          .flags = p->flags,
+                                          .scale = scale};
+    memcpy(all.q_stride, p->q_stride, sizeof all.q_stride);
+    memcpy(all.kv_stride, p->kv_stride, sizeof all.kv_stride);
+    memcpy(all.out_stride, p->out_stride, sizeof all.out_stride);
+    return all;
+}
+
+void rota_cpu_items_attention_dropout_backward_query(const void *params, const uint64_t *operand_bytes,
+                                                     uint64_t *out_items, uint64_t *out_grain) {
+    rota_attention_backward_params all = backward_params_of(params, 0.0f);
+    all.dim += all.dim == 0;
+    rota_cpu_items_attention_backward_query(&all, operand_bytes, out_items, out_grain);
+}
+
+rota_status rota_cpu_attention_dropout_backward_query(const rota_kernel_call *call) {
+    const rota_attention_draw *draw = call->operands[6];
+    const rota_attention_backward_params all = backward_params_of(call->params, draw->scale);
+    return backward_query(call, &all, draw);
+}
+
 void rota_cpu_items_attention_backward_key_value(const void *params, const uint64_t *operand_bytes,
                                                  uint64_t *out_items, uint64_t *out_grain) {
     (void)operand_bytes;
@@ -307,15 +430,15 @@ void rota_cpu_items_attention_backward_key_value(const void *params, const uint6
     *out_grain = 1 + (uint64_t)ROTA_CPU_GRAIN * 2 / (least(p->keys, KEYS) * p->queries * p->dim);
 }
 
-rota_status rota_cpu_attention_backward_key_value(const rota_kernel_call *call) {
-    const rota_attention_backward_params *p = call->params;
+static rota_status backward_key_value(const rota_kernel_call *call, const rota_attention_backward_params *p,
+                                      const rota_attention_draw *draw) {
     const rota_dtype dtype = dtype_of(p->flags);
     const uint64_t count = blocks(p->keys, KEYS), results = KEYS * (uint64_t)p->dim;
     float scores[QUERIES * KEYS], dp[QUERIES * KEYS], *scratch = NULL;
     ROTA_TRY(scratch_of(dtype, HEAD_SCRATCH(p->dim) + 2 * results, &scratch));
     for (uint64_t item = call->begin; item < call->end; item++) {
         uint64_t k0 = item % count * KEYS, index = item / count, columns = least(p->keys - k0, KEYS);
-        const head_view h = head_of(call, index, scratch);
+        const head_view h = head_of(call, p, draw, index, scratch);
         const uint64_t first = element_of(p->kv_stride, h.batch, h.head, k0);
         float *dk = scratch ? scratch + HEAD_SCRATCH(p->dim) : (float *)call->operands[5] + first;
         float *dv = scratch ? dk + results : (float *)call->operands[6] + first;
@@ -340,4 +463,21 @@ rota_status rota_cpu_attention_backward_key_value(const rota_kernel_call *call) 
     }
     free(scratch);
     return ROTA_OK;
+}
+
+rota_status rota_cpu_attention_backward_key_value(const rota_kernel_call *call) {
+    return backward_key_value(call, call->params, NULL);
+}
+
+void rota_cpu_items_attention_dropout_backward_key_value(const void *params, const uint64_t *operand_bytes,
+                                                         uint64_t *out_items, uint64_t *out_grain) {
+    rota_attention_backward_params all = backward_params_of(params, 0.0f);
+    all.dim += all.dim == 0;
+    rota_cpu_items_attention_backward_key_value(&all, operand_bytes, out_items, out_grain);
+}
+
+rota_status rota_cpu_attention_dropout_backward_key_value(const rota_kernel_call *call) {
+    const rota_attention_draw *draw = call->operands[7];
+    const rota_attention_backward_params all = backward_params_of(call->params, draw->scale);
+    return backward_key_value(call, &all, draw);
 }

@@ -1,6 +1,7 @@
 /* CPU kernels: dropout, cast, check_finite. Items are elements. */
 #include "cpu.h"
 #include "half.h"
+#include "philox.h"
 
 static void elements(uint32_t count, uint64_t *out_items, uint64_t *out_grain) {
     *out_items = count;
@@ -15,35 +16,6 @@ void rota_cpu_items_dropout(const void *params, const uint64_t *operand_bytes, u
     elements(((const rota_dropout_params *)params)->count, out_items, out_grain);
 }
 
-/* Counters of four elements each that go through the rounds side by side. */
-enum { PHILOX_BLOCKS = 64 };
-
-/* Philox4x32-10 (Salmon et al., SC 2011) of the counters {first + b, stream, step, 0} and the key {seed, 0};
- * words[w][b] is word w of block b. */
-ROTA_INLINE void philox(uint32_t first, uint32_t stream, uint32_t step, uint32_t seed,
-                        uint32_t words[4][PHILOX_BLOCKS]) {
-    uint32_t *restrict c0 = words[0], *restrict c1 = words[1], *restrict c2 = words[2],
-                       *restrict c3 = words[3];
-    for (uint32_t b = 0; b < PHILOX_BLOCKS; b++) {
-        c0[b] = first + b;
-        c1[b] = stream;
-        c2[b] = step;
-        c3[b] = 0;
-    }
-    uint32_t k0 = seed, k1 = 0;
-    for (int round = 0; round < 10; round++) {
-        for (uint32_t b = 0; b < PHILOX_BLOCKS; b++) {
-            uint64_t product0 = (uint64_t)0xD2511F53u * c0[b], product1 = (uint64_t)0xCD9E8D57u * c2[b];
-            c0[b] = (uint32_t)(product1 >> 32) ^ c1[b] ^ k0;
-            c1[b] = (uint32_t)product1;
-            c2[b] = (uint32_t)(product0 >> 32) ^ c3[b] ^ k1;
-            c3[b] = (uint32_t)product0;
-        }
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-}
-
 /* y and x from element `begin` on; residual may be NULL. At most ROTA_CPU_BLOCK elements. */
 ROTA_VECTOR static void dropout(const rota_dropout_params *p, const float *x, const float *residual, float *y,
                                 uint64_t begin, uint64_t count) {
@@ -52,7 +24,7 @@ ROTA_VECTOR static void dropout(const rota_dropout_params *p, const float *x, co
     const uint32_t threshold = p->threshold;
     const float scale = p->scale;
     for (uint64_t first = begin / 4; first * 4 < end; first += PHILOX_BLOCKS) {
-        philox(p->first + (uint32_t)first, p->stream, p->step, p->seed, words);
+        philox(p->first + (uint32_t)first, p->stream, p->step, 0, p->seed, PHILOX_BLOCKS, words);
         for (uint32_t b = 0; b < PHILOX_BLOCKS; b++)
             for (uint32_t w = 0; w < 4; w++) inorder[4 * b + w] = words[w][b];
         const uint64_t from = first * 4 < begin ? begin : first * 4;
@@ -115,19 +87,18 @@ ROTA_VECTOR static void cast(const rota_cast_params *p, const void *from, void *
                              uint64_t end) {
     CAST(ROTA_F32, float, ROTA_F16, uint16_t, rota_to_f16(x[i]))
     CAST(ROTA_F32, float, ROTA_BF16, uint16_t, rota_to_bf16(x[i]))
-        CAST(ROTA_F16, uint16_t, ROTA_F32, float, rota_from_f16(x[i])) CAST(ROTA_BF16, uint16_t, ROTA_F32,
-                                                                            float, rota_from_bf16(x[i]))
-            CAST(ROTA_F16, uint16_t, ROTA_BF16, uint16_t, rota_to_bf16(rota_from_f16(x[i])))
-                CAST(ROTA_BF16, uint16_t, ROTA_F16, uint16_t, rota_to_f16(rota_from_bf16(x[i]))) CAST(
-                    ROTA_F32, float, ROTA_F32, float, x[i]) CAST(ROTA_F16, uint16_t, ROTA_F16, uint16_t, x[i])
-                    CAST(ROTA_BF16, uint16_t, ROTA_BF16, uint16_t, x[i])
-                        CAST(ROTA_F32, float, ROTA_I32, int32_t, to_i32(x[i]))
-                            CAST(ROTA_F16, uint16_t, ROTA_I32, int32_t, to_i32(rota_from_f16(x[i])))
-                                CAST(ROTA_BF16, uint16_t, ROTA_I32, int32_t, to_i32(rota_from_bf16(x[i])))
-                                    CAST(ROTA_I32, int32_t, ROTA_F32, float, (float)x[i])
-                                        CAST(ROTA_I32, int32_t, ROTA_F16, uint16_t, rota_to_f16((float)x[i]))
-                                            CAST(ROTA_I32, int32_t, ROTA_BF16, uint16_t,
-                                                 rota_to_bf16((float)x[i]))
+    CAST(ROTA_F16, uint16_t, ROTA_F32, float, rota_from_f16(x[i]))
+    CAST(ROTA_BF16, uint16_t, ROTA_F32, float, rota_from_bf16(x[i]))
+        CAST(ROTA_F16, uint16_t, ROTA_BF16, uint16_t, rota_to_bf16(rota_from_f16(x[i])))
+            CAST(ROTA_BF16, uint16_t, ROTA_F16, uint16_t, rota_to_f16(rota_from_bf16(x[i]))) CAST(
+                ROTA_F32, float, ROTA_F32, float, x[i]) CAST(ROTA_F16, uint16_t, ROTA_F16, uint16_t, x[i])
+                CAST(ROTA_BF16, uint16_t, ROTA_BF16, uint16_t, x[i]) CAST(ROTA_F32, float, ROTA_I32, int32_t,
+                                                                          to_i32(x[i]))
+                    CAST(ROTA_F16, uint16_t, ROTA_I32, int32_t, to_i32(rota_from_f16(x[i])))
+                        CAST(ROTA_BF16, uint16_t, ROTA_I32, int32_t, to_i32(rota_from_bf16(x[i])))
+                            CAST(ROTA_I32, int32_t, ROTA_F32, float, (float)x[i])
+                                CAST(ROTA_I32, int32_t, ROTA_F16, uint16_t, rota_to_f16((float)x[i]))
+                                    CAST(ROTA_I32, int32_t, ROTA_BF16, uint16_t, rota_to_bf16((float)x[i]))
 }
 
 /* Between 8-bit floats and others. */

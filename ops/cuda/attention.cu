@@ -1,6 +1,8 @@
-/* CUDA kernel: attention, softmax(scale q k^T) v with a running maximum and sum (online softmax: Milakov and
- * Gimelshein, 2018). `attention` keeps up to 64 columns of results, `attention_wide` 128; both take any dim. */
+/* CUDA kernels: attention and attention_dropout, softmax(scale q k^T) v with a running maximum and sum (online softmax:
+ * Milakov and Gimelshein, 2018). Those named `_wide` keep up to 128 columns of results, the others 64;
+ * all take any dim. */
 #include "ops/cuda/attention.cuh"
+#include "ops/cuda/attention_drop_scores.cuh"
 
 constexpr float LOG2_E = 1.4426950408889634f, LN_2 = 0.6931471805599453f;
 
@@ -17,7 +19,7 @@ ROTA_DEVICE float row_sum(float x) {
 }
 
 template <int OUT, typename A> ROTA_DEVICE void attention_columns(const A &args, attention_shared &s) {
-    const rota_attention_params &p = args.params;
+    const auto &p = attention_arguments<A>::params(args);
     const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
     const attention_thread t;
     const attention_block block(p.batch, p.heads, p.queries, causal);
@@ -31,6 +33,7 @@ template <int OUT, typename A> ROTA_DEVICE void attention_columns(const A &args,
     float *out = rota_operand<float>(args, 3) + block.offset(p.out_stride, block.first);
     float *lse = rota_operand<float>(args, 4) + block.pair * p.queries + block.first;
     const float scale = p.scale * LOG2_E; /* scores in powers of 2 */
+    [[maybe_unused]] const attention_dropping<attention_arguments<A>::DROPS> drop(args, block.pair, p.queries, p.keys);
 
     for (uint32_t first = 0; first < p.dim; first += OUT) {
         attention_result<OUT> total;
@@ -66,6 +69,14 @@ template <int OUT, typename A> ROTA_DEVICE void attention_columns(const A &args,
 #pragma unroll
                 for (int c = 0; c < total.C; c++) total.v[i][c] *= factor;
             }
+            if constexpr (attention_arguments<A>::DROPS) {
+                const uint32_t kept = kept_scores(drop, t, block.first, key);
+#pragma unroll
+                for (int i = 0; i < R; i++)
+#pragma unroll
+                    for (int j = 0; j < L; j++)
+                        if (!(kept >> (4 * i + j) & 1u)) score[i][j] = 0.0f;
+            }
             put_weights(t, s, score);
             total.add(t, s, {v + static_cast<uint64_t>(key) * p.v_stride[2], p.v_stride[2], lanes, p.dim}, first);
         }
@@ -74,6 +85,7 @@ template <int OUT, typename A> ROTA_DEVICE void attention_columns(const A &args,
         for (int i = 0; i < R; i++) {
             sum[i] = row_sum(sum[i]);
             inverse[i] = 1.0f / sum[i];
+            if constexpr (attention_arguments<A>::DROPS) inverse[i] *= drop.kept;
             if (first == 0 && t.x == 0 && t.row(i) < rows) lse[t.row(i)] = (maximum[i] + log2f(sum[i])) * LN_2;
         }
         total.write(t, out, p.out_stride[2], rows, first, p.dim, inverse);
@@ -90,4 +102,21 @@ ROTA_KERNEL_BLOCKS(attention, 5, rota_attention_params, THREADS, 4) {
 ROTA_KERNEL_BLOCKS(attention_wide, 5, rota_attention_params, THREADS, 2) {
     __shared__ attention_shared s;
     attention_columns<128>(args, s);
+}
+ROTA_KERNEL_BLOCKS(attention_dropout, 6, rota_attention_drop_params, THREADS, 3) {
+    __shared__ attention_shared s;
+    attention_columns<64>(args, s);
+}
+ROTA_KERNEL_BLOCKS(attention_dropout_wide, 6, rota_attention_drop_params, THREADS, 2) {
+    __shared__ attention_shared s;
+    attention_columns<128>(args, s);
+}
+
+/* What attention_dropout and its gradients read of their dropout. */
+ROTA_KERNEL(attention_draw, 1, rota_attention_draw, 32) {
+    if (rota_index() != 0) return;
+    rota_attention_draw draw = args.params;
+    draw.seed = rota_param_u32(args, 0, draw.seed);
+    draw.step = rota_param_u32(args, 1, draw.step);
+    *rota_operand<rota_attention_draw>(args, 0) = draw;
 }

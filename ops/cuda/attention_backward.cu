@@ -1,6 +1,8 @@
-/* CUDA kernels: the gradients of attention. With p = exp(scale * q k^T - lse) (0 where masked), dp = dout v^T and ds =
- * p * (dp - delta): dq = scale * ds k, dk = scale * ds^T q, dv = p^T dout. */
+/* CUDA kernels: the gradients of attention, and of attention_dropout (m: 1, or what is drawn). With p = exp(scale * q
+ * k^T - lse) (0 where masked), dp = m * (dout v^T) and ds = p * (dp - delta): dq = scale * ds k, dk = scale * ds^T q,
+ * dv = (m * p)^T dout. */
 #include "ops/cuda/attention.cuh"
+#include "ops/cuda/attention_drop_scores.cuh"
 
 /* {lse, out . dout} of each query, a warp per query. */
 ROTA_KERNEL(attention_backward_prepare, 4, rota_attention_backward_params, ROTA_CUDA_THREADS) {
@@ -23,7 +25,7 @@ ROTA_KERNEL(attention_backward_prepare, 4, rota_attention_backward_params, ROTA_
 
 /* Rows are queries, lanes are keys. */
 template <int OUT, typename A> ROTA_DEVICE void query_columns(const A &args, attention_shared &s) {
-    const rota_attention_backward_params &p = args.params;
+    const auto &p = attention_arguments<A>::params(args);
     const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
     const attention_thread t;
     const attention_block block(p.batch, p.heads, p.queries, causal);
@@ -37,6 +39,7 @@ template <int OUT, typename A> ROTA_DEVICE void query_columns(const A &args, att
     const float *k = rota_operand<const float>(args, 1) + kv_at, *v = rota_operand<const float>(args, 2) + kv_at;
     const float *stats = rota_operand<const float>(args, 4) + 2 * (block.pair * p.queries + block.first);
     float *dq = rota_operand<float>(args, 5) + q_at;
+    [[maybe_unused]] const attention_dropping<attention_arguments<A>::DROPS> drop(args, block.pair, p.queries, p.keys);
     float lse[R], delta[R], factor[R];
 #pragma unroll
     for (int i = 0; i < R; i++) {
@@ -55,6 +58,9 @@ template <int OUT, typename A> ROTA_DEVICE void query_columns(const A &args, att
             float score[R][L], dp[R][L];
             dots(t, s, q, keys, score);
             dots(t, s, dout, values, dp);
+            [[maybe_unused]] uint32_t kept = 0; /* bit 4 i + j of row i and lane j */
+            if constexpr (attention_arguments<A>::DROPS)
+                kept = kept_scores(drop, t, block.first, key);
 #pragma unroll
             for (int i = 0; i < R; i++)
 #pragma unroll
@@ -62,6 +68,8 @@ template <int OUT, typename A> ROTA_DEVICE void query_columns(const A &args, att
                     const uint32_t row = t.row(i), lane = t.lane(j);
                     const bool seen =
                         row < rows && lane < lanes && (!causal || key + lane <= block.first + row + behind);
+                    if constexpr (attention_arguments<A>::DROPS)
+                        dp[i][j] *= kept >> (4 * i + j) & 1u ? drop.kept : 0.0f;
                     score[i][j] = seen ? expf(score[i][j] * p.scale - lse[i]) * (dp[i][j] - delta[i]) : 0.0f;
                 }
             put_weights(t, s, score);
@@ -73,7 +81,7 @@ template <int OUT, typename A> ROTA_DEVICE void query_columns(const A &args, att
 
 /* Rows are keys, lanes are queries. */
 template <int OUT, typename A> ROTA_DEVICE void key_value_columns(const A &args, attention_shared &s) {
-    const rota_attention_backward_params &p = args.params;
+    const auto &p = attention_arguments<A>::params(args);
     const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
     const attention_thread t;
     const attention_block block(p.batch, p.heads, p.keys, false);
@@ -88,6 +96,7 @@ template <int OUT, typename A> ROTA_DEVICE void key_value_columns(const A &args,
     const float *dout = rota_operand<const float>(args, 3) + block.offset(p.out_stride, 0);
     const float *stats = rota_operand<const float>(args, 4) + 2 * block.pair * p.queries;
     float *dk = rota_operand<float>(args, 5) + kv_at, *dv = rota_operand<float>(args, 6) + kv_at;
+    [[maybe_unused]] const attention_dropping<attention_arguments<A>::DROPS> drop(args, block.pair, p.queries, p.keys);
     float factor[R], one[R];
 #pragma unroll
     for (int i = 0; i < R; i++) factor[i] = p.scale, one[i] = 1.0f;
@@ -103,6 +112,12 @@ template <int OUT, typename A> ROTA_DEVICE void key_value_columns(const A &args,
             float score[R][L], dp[R][L];
             dots(t, s, k, queries, score);
             dots(t, s, v, douts, dp);
+            [[maybe_unused]] uint32_t kept = 0; /* bit 4 i + j of row i and lane j */
+            if constexpr (attention_arguments<A>::DROPS) {
+#pragma unroll 1
+                for (int e = 0; e < R * L; e++)
+                    if (drop.keeps(query + t.lane(e % L), block.first + t.row(e / L))) kept |= 1u << e;
+            }
 #pragma unroll
             for (int j = 0; j < L; j++) {
                 const uint32_t lane = t.lane(j);
@@ -114,7 +129,13 @@ template <int OUT, typename A> ROTA_DEVICE void key_value_columns(const A &args,
                     const bool seen =
                         row < rows && lane < lanes && (!causal || block.first + row <= query + lane + behind);
                     score[i][j] = seen ? expf(score[i][j] * p.scale - lse) : 0.0f;
-                    dp[i][j] = seen ? score[i][j] * (dp[i][j] - delta) : 0.0f;
+                    if constexpr (attention_arguments<A>::DROPS) {
+                        const float by = kept >> (4 * i + j) & 1u ? drop.kept : 0.0f;
+                        dp[i][j] = seen ? score[i][j] * (dp[i][j] * by - delta) : 0.0f;
+                        score[i][j] *= by;
+                    } else {
+                        dp[i][j] = seen ? score[i][j] * (dp[i][j] - delta) : 0.0f;
+                    }
                 }
             }
             put_weights(t, s, score);
@@ -147,4 +168,17 @@ ROTA_KERNEL_BLOCKS(attention_backward_key_value, 7, rota_attention_backward_para
         key_value_columns<32>(args, s);
     else
         key_value_columns<64>(args, s);
+}
+
+ROTA_KERNEL_BLOCKS(attention_dropout_backward_query, 7, rota_attention_drop_backward_params, THREADS, 3) {
+    __shared__ attention_shared s;
+    query_columns<64>(args, s);
+}
+ROTA_KERNEL_BLOCKS(attention_dropout_backward_query_wide, 7, rota_attention_drop_backward_params, THREADS, 2) {
+    __shared__ attention_shared s;
+    query_columns<128>(args, s);
+}
+ROTA_KERNEL_BLOCKS(attention_dropout_backward_key_value, 8, rota_attention_drop_backward_params, THREADS, 2) {
+    __shared__ attention_shared s;
+    key_value_columns<64>(args, s);
 }

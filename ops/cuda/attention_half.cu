@@ -1,6 +1,8 @@
-/* CUDA kernels: attention of f16 and bf16, and its gradients, from compute capability 8.0 on; attention_half.cuh has
- * their parts, attention.cu and attention_backward.cu the formulas. `_64` and `_128`: the largest dim. */
+/* CUDA kernels: attention and attention_dropout of f16 and bf16, and their gradients, from compute capability 8.0
+ * on; attention_half.cuh has their parts, attention.cu and attention_backward.cu the formulas. `_64` and `_128`: the
+ * largest dim. */
 #include "ops/cuda/attention_bounded.h"
+#include "ops/cuda/attention_drop_half.cuh"
 #include "ops/cuda/attention_half.cuh"
 
 extern __shared__ uint4 shared_vectors[];
@@ -11,7 +13,7 @@ extern __shared__ uint4 shared_vectors[];
 template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(const A &args) {
     constexpr uint32_t ROWS = WARPS * BLOCKS * 16, LANES = 64, TILE = LANES * D * 2;
     static_assert(ROWS * D * 2 + 4 * TILE == ROTA_CUDA_ATTENTION_FORWARD_SHARED(D, ROWS), "launched with so much");
-    const rota_attention_params &p = args.params;
+    const auto &p = attention_arguments<A>::params(args);
     const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
     const half_block<ROWS> block(p.batch, p.heads, p.queries, causal);
     if (block.beyond) return;
@@ -39,6 +41,7 @@ template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(co
 
     const uint32_t own = threadIdx.x / 32 * BLOCKS * 16; /* the warp's first row */
     const float scale = p.scale * LOG2_E;                /* scores in powers of 2 */
+    [[maybe_unused]] const attention_dropping<attention_arguments<A>::DROPS> drop(args, block.pair, p.queries, p.keys);
     uint32_t left[BLOCKS][D / 16][4];
     warp_result<D> total[BLOCKS];
     float maximum[BLOCKS][2], sum[BLOCKS][2]; /* sum: of this thread's lanes */
@@ -58,6 +61,9 @@ template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(co
         if (j + 1 < tiles) copy(j + 1);
         const rows_in_shared<D> keys = {tile(j % 2)}, values = {tile(2 + j % 2)};
         const uint32_t key = j * LANES;
+        kept_along<LANES, attention_arguments<A>::DROPS> kept[BLOCKS]; /* drawn while registers are free */
+#pragma unroll
+        for (int b = 0; b < BLOCKS; b++) kept[b].draw(drop, block.first + own + b * 16, key);
         warp_result<LANES> score[BLOCKS];
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++) score[b].clear();
@@ -105,6 +111,12 @@ template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(co
                     score[b].v[n][c] = power_of_2(score[b].v[n][c] - highest[c / 2]);
                     sum[b][c / 2] += score[b].v[n][c];
                 }
+            if constexpr (attention_arguments<A>::DROPS)
+#pragma unroll
+                for (int n = 0; n < score[b].BLOCKS; n++)
+#pragma unroll
+                    for (int c = 0; c < 4; c++)
+                        if (!kept[b].is(n, c)) score[b].v[n][c] = 0.0f;
         }
 #pragma unroll
         for (int i = 0; i < LANES / 16; i++) {
@@ -131,6 +143,7 @@ template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(co
             sum[b][h] += __shfl_xor_sync(0xFFFFFFFFu, sum[b][h], 1);
             sum[b][h] += __shfl_xor_sync(0xFFFFFFFFu, sum[b][h], 2);
             inverse[h] = 1.0f / sum[b][h];
+            if constexpr (attention_arguments<A>::DROPS) inverse[h] *= drop.kept;
             const uint32_t row = first + total[b].row(2 * h);
             if (threadIdx.x % 4 == 0 && row < rows) lse[row] = (maximum[b][h] + log2f(sum[b][h])) * LN_2;
         }
@@ -144,7 +157,7 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
     constexpr uint32_t ROWS = WARPS * 16, TILE = LANES * D * 2;
     static_assert(2 * ROWS * D * 2 + 4 * TILE <= ROTA_CUDA_ATTENTION_BACKWARD_SHARED(D, LANES),
                   "launched with so much");
-    const rota_attention_backward_params &p = args.params;
+    const auto &p = attention_arguments<A>::params(args);
     const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
     const half_block<ROWS> block(p.batch, p.heads, p.queries, causal);
     if (block.beyond) return;
@@ -174,6 +187,7 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
 
     const uint32_t own = threadIdx.x / 32 * 16;
     const float scale = p.scale * LOG2_E;
+    [[maybe_unused]] const attention_dropping<attention_arguments<A>::DROPS> drop(args, block.pair, p.queries, p.keys);
     uint32_t q_left[D / 16][4], dout_left[D / 16][4];
 #pragma unroll
     for (int i = 0; i < D / 16; i++) {
@@ -197,11 +211,18 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
         if (j + 1 < tiles) copy(j + 1);
         const rows_in_shared<D> keys = {tile(j % 2)}, values = {tile(2 + j % 2)};
         const uint32_t key = j * LANES;
+        kept_along<LANES, attention_arguments<A>::DROPS> kept;
+        kept.draw(drop, block.first + own, key);
         warp_result<LANES> score, dp;
         score.clear();
         dp.clear();
         add_products<T, D, LANES>(q_left, keys, score);
         add_products<T, D, LANES>(dout_left, values, dp);
+        if constexpr (attention_arguments<A>::DROPS)
+#pragma unroll
+            for (int n = 0; n < dp.BLOCKS; n++)
+#pragma unroll
+                for (int c = 0; c < 4; c++) dp.v[n][c] = kept.is(n, c) ? dp.v[n][c] * drop.kept : 0.0f;
         const bool masked = key + LANES > p.keys || (causal && key + LANES - 1 > block.first + own + behind);
 #pragma unroll
         for (int n = 0; n < score.BLOCKS; n++)
@@ -224,7 +245,7 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
     constexpr uint32_t ROWS = WARPS * 16, TILE = LANES * D * 2;
     static_assert(2 * ROWS * D * 2 + 4 * TILE + 2 * LANES * 8 <= ROTA_CUDA_ATTENTION_BACKWARD_SHARED(D, LANES),
                   "launched with so much");
-    const rota_attention_backward_params &p = args.params;
+    const auto &p = attention_arguments<A>::params(args);
     const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
     const half_block<ROWS> block(p.batch, p.heads, p.keys, false);
     if (block.beyond) return;
@@ -260,6 +281,7 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
 
     const uint32_t own = threadIdx.x / 32 * 16;
     const float scale = p.scale * LOG2_E;
+    [[maybe_unused]] const attention_dropping<attention_arguments<A>::DROPS> drop(args, block.pair, p.queries, p.keys);
     warp_result<D> total_k, total_v;
     total_k.clear();
     total_v.clear();
@@ -271,6 +293,8 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
         const float2 *of_lane =
             reinterpret_cast<const float2 *>(reinterpret_cast<const char *>(shared_vectors) + STATS) + j % 2 * LANES;
         const uint32_t query = begin + j * LANES;
+        kept_across<LANES, attention_arguments<A>::DROPS> kept;
+        kept.draw(drop, block.first + own, query);
         warp_result<LANES> score, dp;
         score.clear();
         dp.clear();
@@ -288,8 +312,14 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
                     const uint32_t row = block.first + own + score.row(c);
                     const bool seen = !masked || (lane < p.queries && (!causal || row <= lane + behind));
                     const float weight = power_of_2(fmaf(score.v[n][c], scale, -stat.x * LOG2_E));
-                    score.v[n][c] = seen ? weight : 0.0f;
-                    dp.v[n][c] = seen ? weight * (dp.v[n][c] - stat.y) : 0.0f;
+                    if constexpr (attention_arguments<A>::DROPS) {
+                        const bool keeps = kept.is(n, c);
+                        score.v[n][c] = seen && keeps ? weight : 0.0f;
+                        dp.v[n][c] = seen ? weight * ((keeps ? dp.v[n][c] * drop.kept : 0.0f) - stat.y) : 0.0f;
+                    } else {
+                        score.v[n][c] = seen ? weight : 0.0f;
+                        dp.v[n][c] = seen ? weight * (dp.v[n][c] - stat.y) : 0.0f;
+                    }
                 }
             }
         add_weighted<T, D, LANES>(score, douts, total_v);
@@ -338,6 +368,21 @@ template <typename T, typename A> ROTA_DEVICE void backward_prepare(const A &arg
         BODY((backward_key_value<type, dim, lanes>(args)));                                                  \
     }
 
+/* With dropout. */
+#define DROPOUT_ENTRIES(name, type, dim, blocks, lanes, forward_resident, backward_resident)                 \
+    ROTA_KERNEL_BLOCKS(attention_dropout_##name, 6, rota_attention_drop_params,                              \
+                       ROTA_CUDA_ATTENTION_THREADS, forward_resident) {                                      \
+        BODY((forward<type, dim, blocks>(args)));                                                            \
+    }                                                                                                        \
+    ROTA_KERNEL_BLOCKS(attention_dropout_backward_query_##name, 7, rota_attention_drop_backward_params,      \
+                       ROTA_CUDA_ATTENTION_THREADS, backward_resident) {                                     \
+        BODY((backward_query<type, dim, lanes>(args)));                                                      \
+    }                                                                                                        \
+    ROTA_KERNEL_BLOCKS(attention_dropout_backward_key_value_##name, 8, rota_attention_drop_backward_params,  \
+                       ROTA_CUDA_ATTENTION_THREADS, backward_resident) {                                     \
+        BODY((backward_key_value<type, dim, lanes>(args)));                                                  \
+    }
+
 #define PREPARE(name, type)                                                                                  \
     ROTA_KERNEL(attention_backward_prepare_##name, 4, rota_attention_backward_params, ROTA_CUDA_THREADS) {   \
         BODY((backward_prepare<type>(args)));                                                                \
@@ -351,3 +396,7 @@ ENTRIES(f16_128, __half, 128, 1, ROTA_CUDA_ATTENTION_HALF_LANES(128), 2, 2)
 ENTRIES(bf16_128, __nv_bfloat16, 128, 1, ROTA_CUDA_ATTENTION_HALF_LANES(128), 2, 2)
 ENTRIES(f16_bounded, __half, 64, 1, ROTA_CUDA_ATTENTION_BOUNDED_LANES, 2, 2)
 ENTRIES(bf16_bounded, __nv_bfloat16, 64, 1, ROTA_CUDA_ATTENTION_BOUNDED_LANES, 2, 2)
+DROPOUT_ENTRIES(f16_64, __half, 64, 2, ROTA_CUDA_ATTENTION_HALF_LANES(64), 2, 3)
+DROPOUT_ENTRIES(bf16_64, __nv_bfloat16, 64, 2, ROTA_CUDA_ATTENTION_HALF_LANES(64), 2, 3)
+DROPOUT_ENTRIES(f16_128, __half, 128, 1, ROTA_CUDA_ATTENTION_HALF_LANES(128), 2, 2)
+DROPOUT_ENTRIES(bf16_128, __nv_bfloat16, 128, 1, ROTA_CUDA_ATTENTION_HALF_LANES(128), 2, 2)

@@ -26,6 +26,11 @@ static uint64_t blocks(uint64_t rows, uint64_t heads) {
         *out_launch = rota_cuda_fold((block_count), (threads));                                              \
     }
 LAUNCH(attention, rota_attention_params, blocks(p->queries, heads), ROTA_CUDA_ATTENTION_THREADS)
+LAUNCH(attention_dropout, rota_attention_drop_params, blocks(p->queries, heads), ROTA_CUDA_ATTENTION_THREADS)
+LAUNCH(attention_dropout_backward_query, rota_attention_drop_backward_params, blocks(p->queries, heads),
+       ROTA_CUDA_ATTENTION_THREADS)
+LAUNCH(attention_dropout_backward_key_value, rota_attention_drop_backward_params, blocks(p->keys, heads),
+       ROTA_CUDA_ATTENTION_THREADS)
 LAUNCH(attention_backward_prepare, rota_attention_backward_params, (heads * p->queries - 1) / 8 + 1,
        8 * 32) /* a warp per query */
 LAUNCH(attention_backward_query, rota_attention_backward_params, blocks(p->queries, heads),
@@ -33,21 +38,24 @@ LAUNCH(attention_backward_query, rota_attention_backward_params, blocks(p->queri
 LAUNCH(attention_backward_key_value, rota_attention_backward_params, blocks(p->keys, heads),
        ROTA_CUDA_ATTENTION_THREADS)
 
-static const rota_kernel attention_wide = {
-    .name = "attention_wide",
-    .operand_count = 5,
-    .param_bytes = sizeof(rota_attention_params),
-    .cuda = {ROTA_CUDA_IMAGE_attention, .entry = ROTA_CUDA_ENTRY_attention(attention_wide),
-             .launch = rota_cuda_launch_attention},
-};
-static const rota_kernel attention_backward_query_wide = {
-    .name = "attention_backward_query_wide",
-    .operand_count = 6,
-    .param_bytes = sizeof(rota_attention_backward_params),
-    .cuda = {ROTA_CUDA_IMAGE_attention_backward,
-             .entry = ROTA_CUDA_ENTRY_attention_backward(attention_backward_query_wide),
-             .launch = rota_cuda_launch_attention_backward_query},
-};
+void rota_cuda_launch_attention_draw(const void *params, const uint64_t *operand_bytes,
+                                     const rota_cuda_target *target, rota_cuda_launch *out_launch) {
+    (void)params, (void)operand_bytes, (void)target;
+    *out_launch = rota_cuda_fold(1, 32);
+}
+
+#define WIDE(kernel, operands, type, image)                                                                  \
+    static const rota_kernel kernel##_wide = {                                                               \
+        .name = #kernel "_wide",                                                                             \
+        .operand_count = (operands),                                                                         \
+        .param_bytes = sizeof(type),                                                                         \
+        .cuda = {ROTA_CUDA_IMAGE_##image, .entry = ROTA_CUDA_ENTRY_##image(kernel##_wide),                   \
+                 .launch = rota_cuda_launch_##kernel},                                                       \
+    };
+WIDE(attention, 5, rota_attention_params, attention)
+WIDE(attention_dropout, 6, rota_attention_drop_params, attention)
+WIDE(attention_backward_query, 6, rota_attention_backward_params, attention_backward)
+WIDE(attention_dropout_backward_query, 7, rota_attention_drop_backward_params, attention_backward)
 
 /* ---- 16-bit floats, with matrix units ---- */
 
@@ -80,6 +88,19 @@ HALF_LAUNCH(attention_backward_key_value_64, rota_attention_backward_params, blo
             ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(64))
 HALF_LAUNCH(attention_backward_key_value_128, rota_attention_backward_params, blocks(p->keys, heads),
             ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(128))
+HALF_LAUNCH(attention_dropout_64, rota_attention_drop_params,
+            parts(p->queries, ROTA_CUDA_ATTENTION_HALF_ROWS(64), heads), ROTA_CUDA_ATTENTION_HALF_SHARED(64))
+HALF_LAUNCH(attention_dropout_128, rota_attention_drop_params,
+            parts(p->queries, ROTA_CUDA_ATTENTION_HALF_ROWS(128), heads),
+            ROTA_CUDA_ATTENTION_HALF_SHARED(128))
+HALF_LAUNCH(attention_dropout_backward_query_64, rota_attention_drop_backward_params,
+            blocks(p->queries, heads), ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(64))
+HALF_LAUNCH(attention_dropout_backward_query_128, rota_attention_drop_backward_params,
+            blocks(p->queries, heads), ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(128))
+HALF_LAUNCH(attention_dropout_backward_key_value_64, rota_attention_drop_backward_params,
+            blocks(p->keys, heads), ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(64))
+HALF_LAUNCH(attention_dropout_backward_key_value_128, rota_attention_drop_backward_params,
+            blocks(p->keys, heads), ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(128))
 
 HALF_LAUNCH(attention_bounded, rota_attention_params,
             parts(p->queries, ROTA_CUDA_ATTENTION_BOUNDED_ROWS, heads),
@@ -108,6 +129,9 @@ HALF_LAUNCH(attention_backward_key_value_bounded, rota_attention_backward_params
 HALF_KERNELS(attention, 5, rota_attention_params)
 HALF_KERNELS(attention_backward_query, 6, rota_attention_backward_params)
 HALF_KERNELS(attention_backward_key_value, 7, rota_attention_backward_params)
+HALF_KERNELS(attention_dropout, 6, rota_attention_drop_params)
+HALF_KERNELS(attention_dropout_backward_query, 7, rota_attention_drop_backward_params)
+HALF_KERNELS(attention_dropout_backward_key_value, 8, rota_attention_drop_backward_params)
 static const rota_kernel attention_backward_prepare_half[2] = {
     HALF_KERNEL(attention_backward_prepare_f16, 4, rota_attention_backward_params,
                 rota_cuda_launch_attention_backward_prepare),
@@ -175,6 +199,19 @@ const rota_kernel *rota_cuda_select_attention_backward_key_value(const void *par
     if (dtype_of(p->flags) == ROTA_F32) return NULL;
     return half_of(attention_backward_key_value_half, p->flags, p->dim, target);
 }
+
+#define SELECT_DROPOUT(kernel, type, wide)                                                                   \
+    const rota_kernel *rota_cuda_select_##kernel(const void *params, const uint64_t *operand_bytes,          \
+                                                 uint32_t slot_mask, const rota_cuda_target *target) {       \
+        (void)operand_bytes, (void)slot_mask;                                                                \
+        const type *p = params;                                                                              \
+        if (dtype_of(p->flags) != ROTA_F32) return half_of(kernel##_half, p->flags, p->dim, target);         \
+        return p->dim > NARROW_DIM ? (wide) : NULL;                                                          \
+    }
+SELECT_DROPOUT(attention_dropout, rota_attention_drop_params, &attention_dropout_wide)
+SELECT_DROPOUT(attention_dropout_backward_query, rota_attention_drop_backward_params,
+               &attention_dropout_backward_query_wide)
+SELECT_DROPOUT(attention_dropout_backward_key_value, rota_attention_drop_backward_params, NULL)
 
 /* ---- On Vulkan: what fits in its blocks ---- */
 

@@ -27,6 +27,9 @@ ROTA_CUDA_SELECT(attention)
 ROTA_CUDA_SELECT(attention_backward_prepare)
 ROTA_CUDA_SELECT(attention_backward_query)
 ROTA_CUDA_SELECT(attention_backward_key_value)
+ROTA_CUDA_SELECT(attention_dropout)
+ROTA_CUDA_SELECT(attention_dropout_backward_query)
+ROTA_CUDA_SELECT(attention_dropout_backward_key_value)
 #undef ROTA_CUDA_SELECT
 
 #endif

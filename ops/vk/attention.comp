@@ -1,22 +1,32 @@
 /* rota_kernel_attention: softmax(scale q k^T) v with a running maximum and sum (online softmax: Milakov and Gimelshein,
- * 2018), eight queries a workgroup. */
+ * 2018), eight queries a workgroup. With DROPOUT rota_kernel_attention_dropout. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "attention.glsl"
 
+#ifdef DROPOUT
+ROTA_KERNEL_BEGIN(6) /* q, k, v, out, lse, draw */
+#else
 ROTA_KERNEL_BEGIN(5) /* q, k, v, out, lse */
+#endif
 uint batch;
 uint heads;
 uint queries;
 uint keys;
+#ifdef DROPOUT
+uint dim_flags; /* of 16 bits each */
+#else
 uint dim;
 uint flags;
 float scale;
+#endif
 uint q_stride[3];
 uint k_stride[3];
 uint v_stride[3];
 uint out_stride[3];
 ROTA_KERNEL_END
+
+#include "attention_drop.glsl"
 
 shared float partial[LANES];
 shared float row_maximum[ROWS];
@@ -30,8 +40,9 @@ void main() {
     const uint end = CAUSAL ? min(pc.keys, query + rows + behind) : pc.keys;
     const uint64_t q = PLACE(0, pc.q_stride, b, h, query), result = PLACE(3, pc.out_stride, b, h, query);
 
-    for (uint first = 0u; first < pc.dim; first += COLUMNS) {
-        const uint width = min(COLUMNS, pc.dim - first);
+    READ_DRAW(5)
+    for (uint first = 0u; first < DIM; first += COLUMNS) {
+        const uint width = min(COLUMNS, DIM - first);
         vec4 total[KEPT];
         [[unroll]] for (uint i = 0u; i < KEPT; ++i) total[i] = vec4(0.0);
         float sum = 0.0; /* this invocation's part of row t / PARTS */
@@ -40,10 +51,10 @@ void main() {
         for (uint key = 0u; key < end; key += LANES) {
             const uint lanes = min(LANES, pc.keys - key);
             float score[ROWS];
-            dots(q, pc.q_stride[2], rows, PLACE(1, pc.k_stride, b, h, key), pc.k_stride[2], lanes, pc.dim, score);
+            dots(q, pc.q_stride[2], rows, PLACE(1, pc.k_stride, b, h, key), pc.k_stride[2], lanes, DIM, score);
             [[unroll]] for (uint r = 0u; r < ROWS; ++r) {
                 const bool seen = t < lanes && (!CAUSAL || key + t <= query + r + behind);
-                score[r] = seen ? score[r] * pc.scale : ROTA_NEGATIVE_INFINITY;
+                score[r] = seen ? score[r] * SCALE : ROTA_NEGATIVE_INFINITY;
                 weights[r * LANES + t] = score[r];
             }
             barrier();
@@ -71,6 +82,10 @@ void main() {
             sum *= row_factor[t / PARTS];
             for (uint i = 0u; i < LANES / PARTS; ++i)
                 sum += weights[t / PARTS * LANES + t % PARTS * (LANES / PARTS) + i];
+#ifdef DROPOUT
+            barrier(); /* the sum is of all of them */
+            for (uint r = 0u; r < ROWS; ++r) weights[r * LANES + t] *= DRAWN(pair, query + r, key + t);
+#endif
             const uint64_t v = PLACE(2, pc.v_stride, b, h, key);
             ACCUMULATE(weights, v, pc.v_stride[2], lanes, first, width, total)
         }

@@ -8,8 +8,6 @@
 
 layout(local_size_x = 64) in;
 
-#define CAUSAL ((pc.flags & 1u) != 0u)
-
 const uint ROWS = 8u, LANES = 64u;
 const uint PIECE = 32u;               /* columns staged at a time */
 const uint COLUMNS = 128u;            /* columns of results kept at a time */

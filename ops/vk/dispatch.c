@@ -294,14 +294,17 @@ GRID(cross_entropy_backward, rota_cross_entropy_params,
      rota_divide_up((uint64_t)p->rows * p->pitch, ELEMENTS_OF_FOUR))
 SPEC_DTYPE(cross_entropy_backward, rota_cross_entropy_params)
 
-GRID(attention, rota_attention_params,
-     (uint64_t)p->batch * p->heads * rota_divide_up(p->queries, ATTENTION_ROWS))
+/* A workgroup for some of the rows of each head. */
+#define GRID_ATTENTION(NAME, PARAMS, ROWS)                                                                   \
+    GRID(NAME, PARAMS, (uint64_t)p->batch * p->heads * rota_divide_up(ROWS, ATTENTION_ROWS))
+GRID_ATTENTION(attention, rota_attention_params, p->queries)
 GRID(attention_backward_prepare, rota_attention_backward_params,
      rota_divide_up((uint64_t)p->batch * p->heads * p->queries, 64))
-GRID(attention_backward_query, rota_attention_backward_params,
-     (uint64_t)p->batch * p->heads * rota_divide_up(p->queries, ATTENTION_ROWS))
-GRID(attention_backward_key_value, rota_attention_backward_params,
-     (uint64_t)p->batch * p->heads * rota_divide_up(p->keys, ATTENTION_ROWS))
+GRID_ATTENTION(attention_backward_query, rota_attention_backward_params, p->queries)
+GRID_ATTENTION(attention_backward_key_value, rota_attention_backward_params, p->keys)
+GRID_ATTENTION(attention_dropout, rota_attention_drop_params, p->queries)
+GRID_ATTENTION(attention_dropout_backward_query, rota_attention_drop_backward_params, p->queries)
+GRID_ATTENTION(attention_dropout_backward_key_value, rota_attention_drop_backward_params, p->keys)
 
 GRID(dropout, rota_dropout_params, rota_divide_up(p->count, ELEMENTS_OF_FOUR))
 void rota_vk_spec_dropout(const void *params, uint32_t *out_values) {
@@ -324,9 +327,11 @@ GRID(momentum, rota_momentum_params, rota_divide_up(p->count, ELEMENTWISE_GROUP)
 GRID(check_finite, rota_check_finite_params, rota_divide_up(p->count, ELEMENTS_OF_FOUR))
 
 /* Of the shaders for 16-bit floats alone. */
-void rota_vk_spec_attention(const void *params, uint32_t *out_values) {
-    out_values[0] = ((const rota_attention_params *)params)->flags >> ROTA_ATTENTION_DTYPE_SHIFT;
-}
-void rota_vk_spec_attention_backward(const void *params, uint32_t *out_values) {
-    out_values[0] = ((const rota_attention_backward_params *)params)->flags >> ROTA_ATTENTION_DTYPE_SHIFT;
-}
+#define SPEC_ATTENTION(NAME, PARAMS)                                                                         \
+    void rota_vk_spec_##NAME(const void *params, uint32_t *out_values) {                                     \
+        out_values[0] = (uint32_t)((const PARAMS *)params)->flags >> ROTA_ATTENTION_DTYPE_SHIFT;             \
+    }
+SPEC_ATTENTION(attention, rota_attention_params)
+SPEC_ATTENTION(attention_backward, rota_attention_backward_params)
+SPEC_ATTENTION(attention_dropout, rota_attention_drop_params)
+SPEC_ATTENTION(attention_dropout_backward, rota_attention_drop_backward_params)

@@ -64,17 +64,24 @@ TURNS(embedding_backward, rota_embedding_params, embedding_backward(p))
 /* attention.glsl, for each 64 that are walked: products in pieces of 32 columns, which are staged (a vector
  * of four a turn) and multiplied; sums of 128 columns at a time, staged in such pieces, and as many vectors
  * of results, each added to over the 64, four a turn, in its own piece and left at once in the others. */
-static uint64_t attention(uint64_t walked, uint64_t dim, uint32_t products, uint32_t sums) {
+static uint64_t attention(uint64_t walked, uint64_t dim, uint32_t products, uint32_t sums, uint64_t drawn) {
     const uint64_t pieces = rota_divide_up(dim, 32), kept = pieces < 4 ? pieces : 4;
     const uint64_t product = pieces * (1 + 1 + LEAVE + 2 * (8 + LEAVE)) + LEAVE;
     const uint64_t sum = kept * (1 + 8 + LEAVE + 16 + LEAVE + 4 * 2 * LEAVE) + LEAVE;
     const uint64_t rest = 20; /* of each: maxima and sums of rows */
     return rota_divide_up(dim, 128) *
-           (rota_divide_up(walked, 64) * (products * product + sums * sum + rest) + rest);
+           (rota_divide_up(walked, 64) * (products * product + sums * sum + drawn + rest) + rest);
 }
-TURNS(attention, rota_attention_params, attention(p->keys, p->dim, 1, 1))
-TURNS(attention_backward_query, rota_attention_backward_params, attention(p->keys, p->dim, 2, 1))
-TURNS(attention_backward_key_value, rota_attention_backward_params, attention(p->queries, p->dim, 2, 2))
+/* ... and of Philox: ten rounds for each of 8 rows. */
+#define DRAWN (8 * (10 + LEAVE))
+TURNS(attention, rota_attention_params, attention(p->keys, p->dim, 1, 1, 0))
+TURNS(attention_backward_query, rota_attention_backward_params, attention(p->keys, p->dim, 2, 1, 0))
+TURNS(attention_backward_key_value, rota_attention_backward_params, attention(p->queries, p->dim, 2, 2, 0))
+TURNS(attention_dropout, rota_attention_drop_params, attention(p->keys, p->dim, 1, 1, DRAWN))
+TURNS(attention_dropout_backward_query, rota_attention_drop_backward_params,
+      attention(p->keys, p->dim, 2, 1, DRAWN))
+TURNS(attention_dropout_backward_key_value, rota_attention_drop_backward_params,
+      attention(p->queries, p->dim, 2, 2, DRAWN))
 
 static uint64_t most_windows(const rota_pool_params *p) {
     uint64_t turns[2];

@@ -181,7 +181,7 @@ for op in ("conv2d_backward_weight", "max_pool2d_backward", "avg_pool2d_backward
     TENSORS[op] = {"x": "F32 1,4,2,2", "dy": "F32 1,4,2,2", "index": "I32 1,4,2,2"}
 for op in ("conv1d", "max_pool1d", "avg_pool1d"):
     TENSORS[op] = {"x": "F32 1,4,4", "w": "F32 4,4,1"}
-for op in ("attention", "attention_separate", "attention_residual", "weighted_matmul"):
+for op in ("attention", "attention_dropout", "attention_separate", "attention_residual", "weighted_matmul"):
     TENSORS[op] = dict.fromkeys(("q", "k", "v", "y", "previous", "weight", "value"), "F32 1,1,4,4")
 
 # What may be NULL, as documented, by function and name; "any": of every function.

@@ -77,6 +77,8 @@ void test_scaled_matmul(void **state);
 void test_linear_gelu_gradient(void **state);
 void test_attention(void **state);
 void test_attention_half(void **state);
+void test_attention_draw(void **state);
+void test_attention_dropout(void **state);
 
 /* By rows (kernel_cases_rows.c). */
 void test_embedding(void **state);

@@ -1,6 +1,7 @@
 /* The cases of products: of matrices, with scales, with what a layer adds to them, and attention's. */
 #include <math.h>
 #include <string.h>
+#include "ops/attention.h"
 #include "tests/ops/kernel_case.h"
 
 static void matmul_case(uint32_t m, uint32_t n, uint32_t k, uint32_t flags, const uint32_t batch[3],
@@ -197,5 +198,47 @@ void test_attention_half(void **state) {
             CHECK(attention_backward_key_value, &b, 4 * unit, IN_AS(dtype, q_count, -1, 1),
                   IN_AS(dtype, k_count, -1, 1), IN_AS(dtype, k_count, -1, 1), IN_AS(dtype, q_count, -1, 1),
                   IN_RANGE(2 * rows, 4, 6), OUT_AS(dtype, k_count), OUT_AS(dtype, k_count));
+        }
+}
+
+void test_attention_draw(void **state) {
+    (void)state;
+    const rota_attention_draw draw = {0x40000000u, 4.0f / 3, 5, 1234567, 89, 0.125f, 0xFFFFFFFEu, 0};
+    CHECK(attention_draw, &draw, 0, {ROTA_I32, ROTA_WRITE, sizeof draw / 4, 0, 0, 0});
+}
+
+/* What is drawn from: each word as if it were 0.125, the scale too, so about a quarter is dropped. Bounds as without
+ * dropout; what is kept is an eighth. */
+void test_attention_dropout(void **state) {
+    (void)state;
+    const uint32_t shapes[][5] = {{1, 1, 1, 1, 2},      {1, 2, 4, 4, 8},     {2, 3, 17, 33, 32},
+                                  {1, 2, 70, 132, 64},  {2, 2, 65, 191, 96}, {1, 2, 200, 200, 64},
+                                  {1, 1, 130, 257, 128}};
+    const kernel_array draw = {ROTA_I32, ROTA_READ, 8, 0x3E000000, 0x3E000000, 0};
+    for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (uint32_t variant = 0; variant < 12; variant++) {
+            const uint32_t *s = shapes[i], rows = s[0] * s[1] * s[2];
+            const uint32_t q = rows * s[4], k = s[0] * s[1] * s[3] * s[4];
+            const rota_dtype dtypes[] = {ROTA_F32, ROTA_F16, ROTA_BF16}, dtype = dtypes[variant / 4];
+            const double units[] = {5e-6, 0x1p-11, 0x1p-8}, unit = units[variant / 4];
+            rota_attention_params all;
+            rota_attention_backward_params backward;
+            attention_params(s, variant & 1, variant >> 1 & 1, dtype, &all, &backward);
+            rota_attention_drop_params p = {s[0], s[1], s[2], s[3], (uint16_t)s[4], (uint16_t)all.flags,
+                                            {0},  {0},  {0},  {0}};
+            rota_attention_drop_backward_params b;
+            memcpy(p.q_stride, all.q_stride, sizeof p.q_stride);
+            memcpy(p.k_stride, all.k_stride, sizeof p.k_stride);
+            memcpy(p.v_stride, all.v_stride, sizeof p.v_stride);
+            memcpy(p.out_stride, all.out_stride, sizeof p.out_stride);
+            rota_attention_drop_backward_params_of(&backward, &b);
+            CHECK(attention_dropout, &p, 2 * unit, IN_AS(dtype, q, -1, 1), IN_AS(dtype, k, -1, 1),
+                  IN_AS(dtype, k, -1, 1), OUT_AS(dtype, q), OUT(rows), draw);
+            CHECK(attention_dropout_backward_query, &b, (dtype == ROTA_F32 ? 10 : 4) * unit,
+                  IN_AS(dtype, q, -1, 1), IN_AS(dtype, k, -1, 1), IN_AS(dtype, k, -1, 1),
+                  IN_AS(dtype, q, -1, 1), IN_RANGE(2 * rows, 4, 6), OUT_AS(dtype, q), draw);
+            CHECK(attention_dropout_backward_key_value, &b, (dtype == ROTA_F32 ? 10 : 4) * unit,
+                  IN_AS(dtype, q, -1, 1), IN_AS(dtype, k, -1, 1), IN_AS(dtype, k, -1, 1),
+                  IN_AS(dtype, q, -1, 1), IN_RANGE(2 * rows, 4, 6), OUT_AS(dtype, k), OUT_AS(dtype, k), draw);
         }
 }

@@ -214,6 +214,10 @@ static void what_is_made_of_others_has_one_name(void **state) {
     OP("group_norm", rota_op_group_norm(f.tape, x, 2, ROTA_TENSOR_NONE, ROTA_TENSOR_NONE, 1e-5f, &out));
     OP("attention", rota_op_attention(f.tape, heads, heads, heads, true, 0, &out));
     OP("attention", rota_op_attention_into(f.tape, heads, heads, heads, true, 0, out));
+    OP("attention_dropout", rota_op_attention_dropout(f.tape, heads, heads, heads, true, 0, 0.5f,
+                                                      ROTA_CONSTANT(1), ROTA_CONSTANT(2), &out));
+    OP("attention_dropout", rota_op_attention_dropout_into(f.tape, heads, heads, heads, true, 0, 0.5f,
+                                                           ROTA_CONSTANT(1), ROTA_CONSTANT(2), out));
     OP("attention_separate", rota_op_attention_separate(f.tape, heads, heads, heads, true, 0, &out));
     OP("attention_residual",
        rota_op_attention_residual(f.tape, heads, heads, heads, ROTA_TENSOR_NONE, 0, &out, &more));

@@ -1,0 +1,32 @@
+/* Which scores of a tile of attention.cuh's are kept by dropout. */
+#ifndef ROTA_OPS_CUDA_ATTENTION_DROP_SCORES_CUH
+#define ROTA_OPS_CUDA_ATTENTION_DROP_SCORES_CUH
+
+#include "ops/cuda/attention.cuh"
+#include "ops/cuda/attention_drop.cuh"
+
+/* Of this thread's scores, of rows that are queries, from these on: bit 4 i + j of row i and lane j. What its lanes
+ * draw, four threads that are neighbours draw together: one has lanes j of all four. */
+ROTA_DEVICE uint32_t kept_scores(const attention_drop &drop, const attention_thread &t, uint32_t query, uint32_t key) {
+    uint32_t kept = 0;
+    if (drop.even) {
+        const uint32_t own = threadIdx.x % 4;
+        uint32_t mine = 0;
+#pragma unroll 2
+        for (int i = 0; i < R; i++)
+            mine |= drop.keeps_four(query + t.row(i), key + t.x / 4 * 4 + own * 16) << 4 * i;
+#pragma unroll
+        for (int j = 0; j < L; j++) {
+            const uint32_t theirs = __shfl_sync(0xFFFFFFFFu, mine, threadIdx.x % 32 / 4 * 4 + j) >> own;
+#pragma unroll
+            for (int i = 0; i < R; i++) kept |= (theirs >> 4 * i & 1u) << (4 * i + j);
+        }
+        return kept;
+    }
+#pragma unroll 1
+    for (int e = 0; e < R * L; e++)
+        if (drop.keeps(query + t.row(e / L), key + t.lane(e % L))) kept |= 1u << e;
+    return kept;
+}
+
+#endif
