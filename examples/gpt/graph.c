@@ -43,7 +43,6 @@ static rota_status drop(gpt_recording *r, rota_tensor *x) {
 static rota_status drop_of_heads(gpt_recording *r, rota_tensor *scores) {
     const gpt_model *model = r->plan->model;
     const uint64_t heads = gpt_cut_heads(model), length = r->plan->length;
-    if (!model->one_model || !r->dropout) return drop(r, scores);
     ROTA_TRY(rota_tensor_reshape(scores, ROTA_SHAPE(r->rows, heads, length, length), scores));
     ROTA_TRY(rota_op_dropout_of_part(
         r->tape, *scores, 1, rota_communicator_part(model->one_model, model->config.heads),
@@ -137,7 +136,8 @@ rota_status gpt_record_qkv(gpt_recording *r, uint64_t layer, rota_tensor x, rota
     snprintf(name, sizeof name, "layer %" PRIu64 " attention", layer);
     ROTA_TRY(gpt_record_part(r, name));
     ROTA_TRY(norm(r, x, gpt_parameter_index(layer, GPT_NORM1), &h));
-    if (r->dropout) { /* gradients of what attend_dropping reads are added to slices one by one */
+    if (r->dropout &&
+        r->plan->model->one_model) { /* gradients of what attend_part reads are added one by one */
         for (uint64_t i = 0; i < 3; i++) {
             ROTA_TRY(
                 linear_columns(r, what[i], h, gpt_parameter_index(layer, GPT_QKV), i * dim, dim, &qkv[i]));
@@ -180,9 +180,9 @@ rota_status gpt_record_head(gpt_recording *r, rota_tensor x, rota_tensor table, 
     return gpt_record_watch(r, "logits", *out_logits);
 }
 
-/* softmax(q k^T) v with dropout of the probabilities, which then are in memory; each head's as one of a batch
- * along one axis. */
-static rota_status attend_dropping(gpt_recording *r, const rota_tensor qkv[3], rota_tensor heads) {
+/* softmax(q k^T) v with dropout of the probabilities, which then are in memory, where ranks have some heads each; each
+ * head's as one of a batch along one axis. */
+static rota_status attend_part(gpt_recording *r, const rota_tensor qkv[3], rota_tensor heads) {
     const uint64_t heads_here = gpt_cut_heads(r->plan->model), length = r->plan->length;
     const uint64_t head_dim = gpt_cut_dim(r->plan->model) / heads_here;
     rota_tensor x[3], scores, y;
@@ -200,6 +200,14 @@ static rota_status attend_dropping(gpt_recording *r, const rota_tensor qkv[3], r
     ROTA_TRY(rota_op_matmul(r->tape, scores, x[2], false, false, &y));
     ROTA_TRY(rota_tensor_reshape(&y, ROTA_SHAPE(r->rows, heads_here, length, head_dim), &y));
     return rota_op_copy_into(r->tape, y, heads);
+}
+
+static rota_status attend(gpt_recording *r, const rota_tensor qkv[3], rota_tensor heads) {
+    if (!r->dropout) return rota_op_attention_into(r->tape, qkv[0], qkv[1], qkv[2], true, 0, heads);
+    if (r->plan->model->one_model) return attend_part(r, qkv, heads);
+    return rota_op_attention_dropout_into(r->tape, qkv[0], qkv[1], qkv[2], true, 0,
+                                          (float)r->plan->model->config.dropout, ROTA_SLOT(r->plan->seed),
+                                          ROTA_SLOT(r->plan->step), heads);
 }
 
 static rota_status embed(gpt_recording *r, rota_tensor tokens, rota_tensor *out_x) {
@@ -228,10 +236,7 @@ static rota_status forward(gpt_recording *r, rota_tensor tokens, bool with_room,
         ROTA_TRY(gpt_record_qkv(r, l, x, qkv));
         /* Written so that the heads stand side by side again. */
         ROTA_TRY(gpt_record_merged(r, &merged, &heads));
-        if (r->dropout)
-            ROTA_TRY(attend_dropping(r, qkv, heads));
-        else
-            ROTA_TRY(rota_op_attention_into(r->tape, qkv[0], qkv[1], qkv[2], true, 0, heads));
+        ROTA_TRY(attend(r, qkv, heads));
         ROTA_TRY(gpt_record_rest(r, l, merged, &x));
     }
     return gpt_record_head(r, x, with_room ? r->table : r->weights[GPT_TOKENS], out_logits);

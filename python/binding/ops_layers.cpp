@@ -292,6 +292,24 @@ static void bind_attention(nb::module_ &m) {
                "separate: as nodes of its own for each step.")
             .c_str());
     m.def(
+        "attention_dropout",
+        [](const Tensor &q, const Tensor &k, const Tensor &v, float p, const Value &seed, const Value &step,
+           bool causal, float scale, const Out &out) {
+            const rota_value s = value_of(seed), t = value_of(step);
+            return record(
+                {&q, &k, &v}, out, "attention_dropout",
+                [&](rota_tape *tape, rota_tensor *y) {
+                    return rota_op_attention_dropout(tape, q.t, k.t, v.t, causal, scale, p, s, t, y);
+                },
+                [&](rota_tape *tape, rota_tensor y) {
+                    return rota_op_attention_dropout_into(tape, q.t, k.t, v.t, causal, scale, p, s, t, y);
+                });
+        },
+        "q"_a, "k"_a, "v"_a, "p"_a, "seed"_a, "step"_a, "causal"_a = false, "scale"_a = 0.0f,
+        "out"_a = nb::none(),
+        op_doc("attention_dropout", "attention whose probabilities are dropped as rota.dropout would drop them.")
+            .c_str());
+    m.def(
         "attention_residual",
         [](const Tensor &q, const Tensor &k, const Tensor &v, const Out &previous, float scale) {
             Recording recording({&q, &k, &v, pointer(previous)}, "attention_residual");

@@ -497,12 +497,31 @@ def test_batch_norm_in_parts() -> None:
         np.testing.assert_allclose(running_variance.numpy(), 1.5 + 0.25 * variance * 40 / 39, rtol=1e-4)
 
 
+def test_attention_dropout_is_attention_with_dropout() -> None:
+    draw = np.random.default_rng(5)
+    q, k, v = (draw.standard_normal((2, 3, 9, 8)).astype(np.float32) for _ in range(3))
+    dev = rota.open("cpu")
+    got = []
+    for fused in (True, False):
+        with rota.graph(dev) as g:
+            given = [g.input(name, x.shape) for name, x in zip("qkv", (q, k, v), strict=True)]
+            seed, step = rota.Constant(3), rota.Constant(4)
+            if fused:
+                y = rota.attention_dropout(*given, 0.25, seed, step, causal=True)
+            else:
+                scores = rota.causal_mask(rota.matmul(given[0], given[1], transpose_b=True) * 8**-0.5)
+                y = rota.matmul(rota.dropout(rota.softmax(scores), 0.25, seed, step), given[2])
+            g.output("y", y)
+        got.append(g.compile()(q=q, k=k, v=v).result()["y"])
+    np.testing.assert_allclose(got[0], got[1], rtol=1e-4, atol=1e-5)
+
+
 def test_every_op_of_the_table_is_there() -> None:
     named = {case[0].split()[0] for case in CASES}
     elsewhere = {
         "dropout", "residual_dropout", "fill", "batch_norm", "index_add", "adamw", "momentum", "ema", "loss_scale",
         "check_finite", "conv2d_backward_weight", "max_pool2d_backward", "avg_pool2d_backward", "batch_norm_stats",
-        "batch_norm_sums", "scaled_matmul",
+        "batch_norm_sums", "scaled_matmul", "attention_dropout",
     }  # fmt: skip
     assert set(rota.op_names()) - named - elsewhere == set()
     for name in set(rota.op_names()) - {"momentum", "linear_gelu", "linear_relu"}:
