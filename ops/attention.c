@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "ops/cuda/attention_cudnn_backward.h"
+#include "ops/cuda/attention_dropout_cuda.h"
 #include "ops/kernel_objects.h"
 #include "ops/kernel_parts.h"
 
@@ -76,7 +77,10 @@ static uint32_t parts_backward(rota_exec_kind kind, const void *params, const ui
 static uint32_t parts_dropout_backward(rota_exec_kind kind, const void *params, const uint64_t *operand_bytes,
                                        uint32_t slot_mask, const rota_cuda_target *target,
                                        rota_kernel_part out_parts[ROTA_KERNEL_PARTS_MAX]) {
-    (void)kind, (void)operand_bytes, (void)slot_mask, (void)target;
+    (void)operand_bytes;
+    if (kind == ROTA_EXEC_CUDA && target &&
+        rota_cuda_attention_dropout_backward_as_one(params, slot_mask, target))
+        return 0;
     return rota_attention_dropout_backward_parts(params, out_parts);
 }
 
@@ -105,4 +109,5 @@ const rota_kernel rota_kernel_attention_dropout_backward = {
     .flags = ROTA_KERNEL_PURE | ROTA_KERNEL_INTERLEAVED,
     .work = work,
     .parts = parts_dropout_backward,
+    .cuda = ROTA_CUDA_ATTENTION_DROPOUT_BACKWARD,
 };

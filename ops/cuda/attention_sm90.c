@@ -20,6 +20,12 @@ typedef struct kernel_args_3 {
     uint64_t operands[3];
     rota_attention_backward_params params;
 } kernel_args_3;
+typedef struct kernel_args_4 {
+    uint64_t block;
+    uint32_t slot_mask, bind_mask;
+    uint64_t operands[4];
+    rota_attention_backward_params params;
+} kernel_args_4;
 typedef struct kernel_args_5 {
     uint64_t block;
     uint32_t slot_mask, bind_mask;
@@ -154,8 +160,9 @@ static rota_status prepare(const rota_attention_backward_params *p, const uint64
     return ROTA_OK;
 }
 
-rota_status rota_attention_sm90_run(const rota_cuda_call *call, uint64_t workspace,
-                                    uint64_t workspace_bytes) {
+/* draw: 0, or what is drawn from. */
+static rota_status run(const rota_cuda_call *call, uint64_t draw, uint64_t workspace,
+                       uint64_t workspace_bytes) {
     const rota_attention_backward_params *p = call->params;
     prepared maps = {0};
     const uint64_t *o = call->operands, wanted = divide(p, call->target, &maps.shares);
@@ -174,17 +181,30 @@ rota_status rota_attention_sm90_run(const rota_cuda_call *call, uint64_t workspa
                                          o[ROTA_ATTENTION_BACKWARD_LSE], workspace, turns},
                             .params = *p};
     kernel_args_3 products = {.operands = {workspace, turns, sums}, .params = *p};
+    kernel_args_4 dropping = {.operands = {workspace, turns, sums, draw}, .params = *p};
+    const char *const names[2][2] = {{"attention_sm90_f16", "attention_sm90_dropout_f16"},
+                                     {"attention_sm90_bf16", "attention_sm90_dropout_bf16"}};
     const kernel_launch first = {.name = bf16 ? "attention_sm90_prepare_bf16" : "attention_sm90_prepare_f16",
                                  .blocks =
                                      rota_attention_sm90_pairs(p) * rota_attention_sm90_tiles(p->queries),
                                  .threads = ROTA_ATTENTION_SM90_ROW_THREADS,
                                  .parameters = (void *[]){&before}},
-                        second = {.name = bf16 ? "attention_sm90_bf16" : "attention_sm90_f16",
+                        second = {.name = names[bf16][draw != 0],
                                   .blocks = rota_attention_sm90_share_blocks(p, call->target, &maps.shares),
                                   .threads = ROTA_ATTENTION_SM90_THREADS,
                                   .shared_bytes = ROTA_ATTENTION_SM90_SHARED,
                                   .together = maps.shares.divided > 0 || maps.shares.each > 1,
-                                  .parameters = (void *[]){&products, &maps}};
+                                  .parameters = (void *[]){draw ? (void *)&dropping : &products, &maps}};
     ROTA_TRY(put(call, &first));
     return put(call, &second);
+}
+
+rota_status rota_attention_sm90_run(const rota_cuda_call *call, uint64_t workspace,
+                                    uint64_t workspace_bytes) {
+    return run(call, 0, workspace, workspace_bytes);
+}
+
+rota_status rota_attention_sm90_run_dropout(const rota_cuda_call *call, uint64_t workspace,
+                                            uint64_t workspace_bytes) {
+    return run(call, call->operands[ROTA_ATTENTION_BACKWARD_DRAW], workspace, workspace_bytes);
 }

@@ -8,7 +8,11 @@
     }                                                                                                                \
     ROTA_KERNEL_PREPARED(attention_sm90_##TYPE, 3, rota_attention_backward_params, attention_prepared,               \
                          ROTA_ATTENTION_SM90_THREADS) {                                                              \
-        attention_sm90<BF16>(args, prepared);                                                                        \
+        attention_sm90<BF16, false>(args, prepared);                                                                 \
+    }                                                                                                                \
+    ROTA_KERNEL_PREPARED(attention_sm90_dropout_##TYPE, 4, rota_attention_backward_params, attention_prepared,       \
+                         ROTA_ATTENTION_SM90_THREADS) {                                                              \
+        attention_sm90<BF16, true>(args, prepared);                                                                  \
     }
 GRADIENT(f16, false)
 GRADIENT(bf16, true)

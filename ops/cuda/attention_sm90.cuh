@@ -1,6 +1,7 @@
 /* The gradients of attention on Hopper (sm_90a), for 16-bit floats and up to 64 columns; sums in f32.
  *
- * With p = exp(scale * q k^T - lse) (0 where masked), dp = dout v^T and ds = p * (dp - delta), for a block of 128 keys
+ * With p = exp(scale * q k^T - lse) (0 where masked), dp = dout v^T and ds = p * (dp - delta) (with dropout dp = m *
+ * (dout v^T), and m * p in the place of p for dv), for a block of 128 keys
  * and a tile of 128 queries, two warpgroups, of which each has 64 of the keys, compute p^T and dp^T, and from them dv
  * += p^T dout, dk += ds^T q, and, each for 64 of the queries, dq += ds k. dk and dv stay in registers while a block
  * walks over its tiles. Of a third warpgroup one thread copies, and one for each half of a tile adds dq.
@@ -15,6 +16,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include "ops/cuda/attention_drop_half.cuh"
 #include "ops/cuda/attention_sm90_walk.cuh"
 
 struct attention_prepared {
@@ -203,17 +205,19 @@ __device__ __forceinline__ float4 load_four(uint32_t address) {
     return v;
 }
 
-/* What a warpgroup that multiplies has. */
-template <bool bf16> struct attention_member {
+/* What a warpgroup that multiplies has; drops: with dropout of the probabilities, of which `draw` says what. */
+template <bool bf16, bool drops> struct attention_member {
     const attention_shared shared;
     const attention_params &p;
     const attention_prepared &prepared;
+    const rota_attention_draw *const draw; /* drops */
     const uint32_t warpgroup, thread, lane, warp;
     float dk[32], dv[32];
     uint32_t fetched = 0, drained = 1; /* parities of what comes to shared.fetched and .sums_empty next */
 
-    __device__ attention_member(const attention_params &p, const attention_prepared &prepared, uint32_t warpgroup)
-        : p(p), prepared(prepared), warpgroup(warpgroup), thread(threadIdx.x % WARPGROUP), lane(threadIdx.x % 32),
+    __device__ attention_member(const attention_params &p, const attention_prepared &prepared,
+                                const rota_attention_draw *draw, uint32_t warpgroup)
+        : p(p), prepared(prepared), draw(draw), warpgroup(warpgroup), thread(threadIdx.x % WARPGROUP), lane(threadIdx.x % 32),
           warp(threadIdx.x % WARPGROUP / 32) {}
 
     __device__ void sync() const { named_barrier(1 + warpgroup, WARPGROUP); }
@@ -283,6 +287,29 @@ template <bool bf16> struct attention_member {
                 dp[4 * n + c] = weights[4 * n + c] * (dp[4 * n + c] - (c % 2 ? delta.y : delta.x));
         }
     }
+    /* ... and with dropout, after which p is what of it is kept. */
+    __device__ void gradient_dropping(float (&weights)[64], float (&dp)[64], uint32_t stats,
+                                      const kept_across<64, drops> (&kept)[2]) const {
+        const float by = draw->kept;
+#pragma unroll
+        for (int n = 0; n < 16; n++) {
+            const float2 delta = load_two(stats + (BLOCK + n * 8 + lane % 4 * 2) * 4);
+#pragma unroll
+            for (int c = 0; c < 4; c++) {
+                const bool keeps = kept[n / 8].is(n % 8, c);
+                const float of_value = keeps ? dp[4 * n + c] * by : 0.0f;
+                dp[4 * n + c] = weights[4 * n + c] * (of_value - (c % 2 ? delta.y : delta.x));
+                if (!keeps) weights[4 * n + c] = 0.0f;
+            }
+        }
+    }
+    /* What is kept of our [64 keys, 128 queries] of a tile. */
+    __device__ void draw_kept(kept_across<64, drops> (&kept)[2], const attention_tile &tile) const {
+        const attention_drop drop(*draw, tile.pair, p.queries, p.keys);
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            kept[i].draw(drop, tile.block * BLOCK + warpgroup * 64 + warp * 16, tile.tile * BLOCK + i * 64);
+    }
     /* Weights as the left operand of a product. */
     __device__ static void pack(const float (&s)[64], uint32_t (&packed)[32]) {
 #pragma unroll
@@ -312,7 +339,9 @@ template <bool bf16> struct attention_member {
     /* dk and dv of a block, by way of our halves of a buffer of ds. */
     __device__ void write_block(uint32_t ds, uint32_t pair, uint32_t block) const {
         const uint32_t to = ds + warpgroup * (TILE_BYTES / 2);
-        put_sum(dv, 1.0f, to);
+        float by = 1.0f;
+        if constexpr (drops) by = draw->kept;
+        put_sum(dv, by, to);
         put_sum(dk, p.scale, to + TILE_BYTES);
         fence_shared_async();
         sync();
@@ -356,7 +385,7 @@ template <bool bf16> struct attention_member {
 
 /* A turn for each tile. It ends with the next tile's scores there and its dq under way, for which the other
  * warpgroup's part of ds is awaited as late as can be. */
-template <bool bf16> __device__ void attention_member<bf16>::multiply() {
+template <bool bf16, bool drops> __device__ void attention_member<bf16, drops>::multiply() {
     attention_place tile, block;
     attention_tile now, last;
     uint32_t last_block = 0; /* its buffer */
@@ -385,13 +414,18 @@ template <bool bf16> __device__ void attention_member<bf16>::multiply() {
                 write_block(ds_buffer, last.pair, last.block);
             }
         }
+        kept_across<64, drops> kept[2];
+        if constexpr (drops) draw_kept(kept, now);
         float dp[64];
         products_begin();
         scores(dp, shared.v(block.buffer()), shared.dout(buffer));
         products_commit();
         weights(s, stats, now.block * BLOCK, now.tile * BLOCK);
         products_wait<0>();
-        gradient(s, dp, stats);
+        if constexpr (drops)
+            gradient_dropping(s, dp, stats, kept);
+        else
+            gradient(s, dp, stats);
         uint32_t packed_p[32], packed_ds[32];
         pack(s, packed_p);
         pack(dp, packed_ds);
@@ -440,7 +474,7 @@ template <bool bf16> __device__ void attention_member<bf16>::multiply() {
     if (thread == 32) stores_wait();
 }
 
-template <bool bf16, typename A>
+template <bool bf16, bool drops, typename A>
 __device__ __forceinline__ void attention_sm90(const A &args, const attention_prepared &prepared) {
     const attention_shared shared;
     const uint32_t warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0), warpgroup = warp / 4;
@@ -474,7 +508,9 @@ __device__ __forceinline__ void attention_sm90(const A &args, const attention_pr
         }
     } else {
         registers_take<232>();
-        attention_member<bf16> member(args.params, prepared, warpgroup);
+        const rota_attention_draw *draw = nullptr;
+        if constexpr (drops) draw = &draw_of(args);
+        attention_member<bf16, drops> member(args.params, prepared, draw, warpgroup);
         member.multiply();
     }
 }

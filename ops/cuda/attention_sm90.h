@@ -17,4 +17,8 @@ uint64_t rota_attention_sm90_workspace(const rota_attention_backward_params *par
  * isn't taken, an operand lies at no multiple of 16 bytes, or there is too little to work with. */
 rota_status rota_attention_sm90_run(const rota_cuda_call *call, uint64_t workspace, uint64_t workspace_bytes);
 
+/* The same of rota_kernel_attention_dropout_backward's. */
+rota_status rota_attention_sm90_run_dropout(const rota_cuda_call *call, uint64_t workspace,
+                                            uint64_t workspace_bytes);
+
 #endif

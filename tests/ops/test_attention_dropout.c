@@ -17,12 +17,12 @@ static rota_tensor composed(op_kit *kit, const rota_tensor x[3], bool causal, fl
     return y;
 }
 
-enum { B = 2, H = 3, T = 37, MOST = 128, ELEMENTS = B * H * MOST * MOST };
+enum { B = 2, H = 3, MOST = 128, ELEMENTS = B * H * MOST * MOST };
 
 typedef struct shapes {
     rota_dtype dtype;
     bool causal;
-    uint64_t keys, dim;
+    uint64_t queries, keys, dim;
 } shapes;
 
 /* Two attentions of one tape and the gradients of the sum of both, weighted, by q, k and v. */
@@ -43,17 +43,24 @@ static uint32_t output_f32(op_kit *kit, rota_tensor x) {
     return op_kit_output(kit, x);
 }
 
-/* False: the device has no kernel for this dtype. `given` columns of v are those of an identity. */
+/* Values are the rows of an identity, where it has so many columns. */
+static bool has_identity(const shapes *s) {
+    return s->keys <= s->dim;
+}
+
+/* False: the device has no kernel for this dtype. */
 static bool run(const shapes *s, bool fused, uint32_t steps, results *out) {
-    static float random[ELEMENTS], weights[ELEMENTS], values[ELEMENTS];
-    const uint64_t q_count = B * H * T * s->dim, k_count = B * H * s->keys * s->dim;
+    static float random[ELEMENTS + 99], weights[ELEMENTS + 99], values[ELEMENTS];
+    const uint64_t q_count = B * H * s->queries * s->dim, k_count = B * H * s->keys * s->dim;
     op_kit kit;
     op_kit_open(&kit);
-    make_weights(ELEMENTS, weights);
-    for (uint64_t i = 0; i < ELEMENTS; i++) random[i] = weights[ELEMENTS - 1 - i];
+    make_weights(ELEMENTS + 99, weights);
+    for (uint64_t i = 0; i < ELEMENTS + 99; i++) random[i] = weights[ELEMENTS + 98 - i];
     memset(values, 0, sizeof values);
-    for (uint64_t row = 0; row < B * H * s->keys; row++) values[row * s->dim + row % s->keys] = 1;
-    const rota_tensor x[3] = {input(&kit, s, T, random), input(&kit, s, s->keys, random + 99),
+    for (uint64_t row = 0; row < B * H * s->keys && has_identity(s); row++)
+        values[row * s->dim + row % s->keys] = 1;
+    for (uint64_t i = 0; i < ELEMENTS && !has_identity(s); i++) values[i] = weights[i + 50];
+    const rota_tensor x[3] = {input(&kit, s, s->queries, random), input(&kit, s, s->keys, random + 99),
                               input(&kit, s, s->keys, values)};
     rota_tensor y[2], loss[2], gradient[3] = {{0}};
     rota_slot step;
@@ -91,7 +98,7 @@ static void assert_near(const shapes *s, const char *what, const float *a, const
                      (int)s->keys, s->causal ? "causal" : "all seen", (int)i, (double)a[i], (double)b[i]);
 }
 
-/* Values are the rows of an identity, so a result is the dropped probabilities: they are 0 where, and only where, those
+/* With values that are the rows of an identity a result is the dropped probabilities: they are 0 where, and only where, those
  * of the composed form are. Two dropouts of a tape draw otherwise, and so do two steps. */
 static void compare(const char *device, const shapes *s) {
     static results fused, separate, again, next;
@@ -100,11 +107,11 @@ static void compare(const char *device, const shapes *s) {
         return;
     }
     assert_true(run(s, false, 12, &separate) && run(s, true, 12, &again) && run(s, true, 13, &next));
-    const uint64_t q_count = B * H * T * s->dim, k_count = B * H * s->keys * s->dim;
+    const uint64_t q_count = B * H * s->queries * s->dim, k_count = B * H * s->keys * s->dim;
     uint64_t seen = 0, dropped = 0, by_second = 0, by_next = 0;
-    for (uint64_t i = 0; i < q_count; i++) {
-        const uint64_t query = i / s->dim % T, key = i % s->dim;
-        if (key >= s->keys || (s->causal && key > query + s->keys - T)) {
+    for (uint64_t i = 0; i < q_count && has_identity(s); i++) {
+        const uint64_t query = i / s->dim % s->queries, key = i % s->dim;
+        if (key >= s->keys || (s->causal && key > query + s->keys - s->queries)) {
             assert_true(fused.y[0][i] == 0.0f);
             continue;
         }
@@ -120,9 +127,9 @@ static void compare(const char *device, const shapes *s) {
     }
     /* 0.3 of all, and 2 * 0.3 * 0.7 drawn otherwise, within six standard deviations. */
     const double root = sqrt((double)seen);
-    assert_true(fabs((double)dropped - 0.3 * (double)seen) < 3 * root);
-    assert_true(fabs((double)by_second - 0.42 * (double)seen) < 3 * root);
-    assert_true(fabs((double)by_next - 0.42 * (double)seen) < 3 * root);
+    assert_true(fabs((double)dropped - 0.3 * (double)seen) <= 3 * root);
+    assert_true(fabs((double)by_second - 0.42 * (double)seen) <= 3 * root);
+    assert_true(fabs((double)by_next - 0.42 * (double)seen) <= 3 * root);
     for (uint32_t k = 0; k < 2; k++) assert_near(s, "result", fused.y[k], separate.y[k], q_count);
     static const char *const names[] = {"gradient by q", "gradient by k", "gradient by v"};
     for (uint32_t i = 0; i < 3; i++)
@@ -131,11 +138,14 @@ static void compare(const char *device, const shapes *s) {
 }
 
 static void is_the_composed_form_on(const char *device) {
-    static const uint64_t sizes[][2] = {{64, 64}, {37, 40}, {128, 128}, {127, 128}, {60, 61}};
+    /* The last is so large that other kernels take its gradient on Hopper. */
+    static const uint64_t sizes[][3] = {{37, 64, 64}, {37, 37, 40}, {37, 127, 128}, {256, 256, 64}};
     for (rota_dtype dtype = ROTA_F32; dtype <= ROTA_BF16; dtype = (rota_dtype)(dtype + 1))
         for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-            for (uint32_t causal = 0; causal < 2; causal++)
-                compare(device, &(shapes){dtype, causal, sizes[i][0], sizes[i][1]});
+            for (uint32_t causal = 0; causal < 2; causal++) {
+                if (sizes[i][0] > 37 && strncmp(device, "cuda", 4) != 0) continue; /* seconds */
+                compare(device, &(shapes){dtype, causal, sizes[i][0], sizes[i][1], sizes[i][2]});
+            }
 }
 
 static void is_the_composed_form(void **state) {
