@@ -14,8 +14,8 @@ foreach(entry tsan.test_stopped:160 tsan.test_across:130 tsan.conformance_advers
     test_patchtst:22 test_gpt_bpe:10 test_across:20 conformance_processes:19 fuzz_shared:18 test_gpt_model:17
     test_products:17 test_proofs:16 test_gradients:16 test_exec_cuda_faults:15 conformance_adversary_1:15 test_fuse:15
     test_limits:15 test_check_device:14 test_runtime_devices:14 fuzz_touch:13 test_op_long:13 test_op_sums:12
-    test_inputs:11 fuzz_two_devices:10 fuzz_three_devices:9 test_folders:8 faults_cpu:170 faults_cuda_stub:15
-    test_models_gate:20 test_models_pump:20 test_train_ranks:20 test_train_bars:25)
+    test_attention_dropout:13 test_inputs:11 fuzz_two_devices:10 fuzz_three_devices:9 test_folders:8 faults_cpu:170
+    faults_cuda_stub:15 test_models_gate:20 test_models_pump:20 test_train_ranks:20 test_train_bars:25)
   string(REPLACE ":" ";" entry ${entry})
   list(GET entry 0 name)
   list(GET entry 1 cost)

@@ -205,20 +205,20 @@ __device__ __forceinline__ float4 load_four(uint32_t address) {
     return v;
 }
 
-/* What a warpgroup that multiplies has; drops: with dropout of the probabilities, of which `draw` says what. */
+/* What a warpgroup that multiplies has; drops: with dropout of the probabilities. */
 template <bool bf16, bool drops> struct attention_member {
     const attention_shared shared;
     const attention_params &p;
     const attention_prepared &prepared;
-    const rota_attention_draw *const draw; /* drops */
+    const rota_attention_draw *const draw; /* what is drawn from, where it drops */
     const uint32_t warpgroup, thread, lane, warp;
     float dk[32], dv[32];
     uint32_t fetched = 0, drained = 1; /* parities of what comes to shared.fetched and .sums_empty next */
 
     __device__ attention_member(const attention_params &p, const attention_prepared &prepared,
                                 const rota_attention_draw *draw, uint32_t warpgroup)
-        : p(p), prepared(prepared), draw(draw), warpgroup(warpgroup), thread(threadIdx.x % WARPGROUP), lane(threadIdx.x % 32),
-          warp(threadIdx.x % WARPGROUP / 32) {}
+        : p(p), prepared(prepared), draw(draw), warpgroup(warpgroup), thread(threadIdx.x % WARPGROUP),
+          lane(threadIdx.x % 32), warp(threadIdx.x % WARPGROUP / 32) {}
 
     __device__ void sync() const { named_barrier(1 + warpgroup, WARPGROUP); }
 

@@ -98,8 +98,8 @@ static void assert_near(const shapes *s, const char *what, const float *a, const
                      (int)s->keys, s->causal ? "causal" : "all seen", (int)i, (double)a[i], (double)b[i]);
 }
 
-/* With values that are the rows of an identity a result is the dropped probabilities: they are 0 where, and only where, those
- * of the composed form are. Two dropouts of a tape draw otherwise, and so do two steps. */
+/* With values that are the rows of an identity a result is the dropped probabilities: they are 0 where, and only where,
+ * those of the composed form are. Two dropouts of a tape draw otherwise, and so do two steps. */
 static void compare(const char *device, const shapes *s) {
     static results fused, separate, again, next;
     if (!run(s, true, 12, &fused)) {
