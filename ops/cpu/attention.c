@@ -92,28 +92,31 @@ rota_status rota_cpu_attention_draw(const rota_kernel_call *call) {
     return ROTA_OK;
 }
 
-/* What the probabilities of a tile, of a pair of batch and head, are multiplied by. */
-ROTA_VECTOR static void draw_tile(const rota_attention_draw *draw, uint64_t pair, uint64_t queries,
-                                  uint64_t keys, uint64_t q0, uint64_t k0, uint64_t rows, uint64_t columns,
-                                  float *mask) {
+/* What the probabilities of a tile, of a pair of batch and head, are multiplied by; 0 of those that are not seen. */
+ROTA_VECTOR static void draw_tile(const rota_attention_draw *draw, bool causal, uint64_t pair,
+                                  uint64_t queries, uint64_t keys, uint64_t q0, uint64_t k0, uint64_t rows,
+                                  uint64_t columns, float *mask) {
     uint32_t words[4][PHILOX_BLOCKS], inorder[4 * PHILOX_BLOCKS];
     for (uint64_t r = 0; r < rows; r++) {
-        const uint64_t first = ((draw->first + pair) * queries + q0 + r) * keys + k0,
-                       last = first + columns - 1;
+        const uint64_t limit = key_limit(causal, q0 + r, queries, keys),
+                       seen = limit <= k0 ? 0 : least(limit - k0, columns);
+        const uint64_t first = ((draw->first + pair) * queries + q0 + r) * keys + k0, past = first + seen;
         float *restrict to = mask + r * columns;
-        for (uint64_t e = first, end; e <= last; e = end) {
+        for (uint64_t e = first, end; e < past; e = end) {
             /* Counters of one high word, as many as go at a time. */
-            const uint64_t block = e / 4, room = ((block >> 32) + 1) << 32, all = last / 4 - block + 1;
+            const uint64_t block = e / 4, room = ((block >> 32) + 1) << 32, all = (past - 1) / 4 - block + 1;
             const uint32_t count = (uint32_t)least(least(all, PHILOX_BLOCKS), room - block);
-            philox((uint32_t)block, draw->stream, draw->step, (uint32_t)(block >> 32), draw->seed, count,
+            const uint32_t whole = (count + 15) / 16 * 16; /* vectors; what is past them is not looked at */
+            philox((uint32_t)block, draw->stream, draw->step, (uint32_t)(block >> 32), draw->seed, whole,
                    words);
             for (uint32_t b = 0; b < count; b++)
                 for (uint32_t w = 0; w < 4; w++) inorder[4 * b + w] = words[w][b];
-            end = least((block + count) * 4, last + 1);
+            end = least((block + count) * 4, past);
             const uint32_t *word = inorder + e % 4;
             for (uint64_t i = 0; i < end - e; i++)
                 to[e - first + i] = word[i] >= draw->threshold ? draw->kept : 0.0f;
         }
+        for (uint64_t i = seen; i < columns; i++) to[i] = 0.0f;
     }
 }
 
@@ -202,7 +205,8 @@ static rota_status attention(const rota_kernel_call *call, const rota_attention_
             tile_softmax(causal, q0, k0, p->queries, p->keys, rows, columns, scores, maximum, sum, out,
                          out_stride, p->dim);
             if (draw) {
-                draw_tile(draw, batch * p->heads + head, p->queries, p->keys, q0, k0, rows, columns, mask);
+                draw_tile(draw, causal, batch * p->heads + head, p->queries, p->keys, q0, k0, rows, columns,
+                          mask);
                 multiply(scores, mask, rows * columns);
             }
             rota_cpu_sgemm(false, false, rows, p->dim, columns, 1.0f, scores, columns, v.data, v.stride,
@@ -348,7 +352,8 @@ static void tile(const head_view *h, const matrix *q, const matrix *dout, const 
     rota_cpu_sgemm(false, true, rows, columns, p->dim, 1.0f, dout->data, dout->stride, v->data, v->stride,
                    0.0f, dp, columns);
     if (h->draw) {
-        draw_tile(h->draw, h->batch * p->heads + h->head, p->queries, p->keys, q0, k0, rows, columns, mask);
+        draw_tile(h->draw, p->flags & ROTA_ATTENTION_CAUSAL, h->batch * p->heads + h->head, p->queries,
+                  p->keys, q0, k0, rows, columns, mask);
         multiply(dp, mask, rows * columns);
     }
     tile_gradient(p, q0, k0, rows, columns, h->stats, scores, dp);
