@@ -326,9 +326,11 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
         add_weighted<T, D, LANES>(dp, queries, total_k);
     }
     const uint64_t row = own * static_cast<uint64_t>(p.kv_stride[2]);
-    const float factor[2] = {p.scale, p.scale}, one[2] = {1.0f, 1.0f};
+    const float factor[2] = {p.scale, p.scale};
+    float of_values[2] = {1.0f, 1.0f};
+    if constexpr (attention_arguments<A>::DROPS) of_values[0] = of_values[1] = drop.kept;
     total_k.write(rota_operand<T>(args, 5) + kv_at + row, p.kv_stride[2], rows_left(rows, own), p.dim, factor);
-    total_v.write(rota_operand<T>(args, 6) + kv_at + row, p.kv_stride[2], rows_left(rows, own), p.dim, one);
+    total_v.write(rota_operand<T>(args, 6) + kv_at + row, p.kv_stride[2], rows_left(rows, own), p.dim, of_values);
 }
 
 /* {lse, out . dout} of each query, a warp per query. */
