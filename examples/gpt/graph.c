@@ -39,10 +39,19 @@ static rota_status drop(gpt_recording *r, rota_tensor *x) {
                            ROTA_SLOT(r->plan->step), x);
 }
 
+/* Whether dropout of attention's probabilities is part of one kernel with it: of 16-bit floats on CUDA devices, where
+ * that is faster than products with the probabilities in memory; not where ranks have some heads each. */
+static bool drops_fused(const gpt_recording *r) {
+    const gpt_model *model = r->plan->model;
+    return rota_device_get_info(model->device)->kind == ROTA_EXEC_CUDA && r->dtype != ROTA_F32 &&
+           !model->one_model;
+}
+
 /* Of [rows * heads, length, length], where ranks have some heads each: what one with all heads would drop of them. */
 static rota_status drop_of_heads(gpt_recording *r, rota_tensor *scores) {
     const gpt_model *model = r->plan->model;
     const uint64_t heads = gpt_cut_heads(model), length = r->plan->length;
+    if (!model->one_model) return drop(r, scores);
     ROTA_TRY(rota_tensor_reshape(scores, ROTA_SHAPE(r->rows, heads, length, length), scores));
     ROTA_TRY(rota_op_dropout_of_part(
         r->tape, *scores, 1, rota_communicator_part(model->one_model, model->config.heads),
@@ -137,7 +146,7 @@ rota_status gpt_record_qkv(gpt_recording *r, uint64_t layer, rota_tensor x, rota
     ROTA_TRY(gpt_record_part(r, name));
     ROTA_TRY(norm(r, x, gpt_parameter_index(layer, GPT_NORM1), &h));
     if (r->dropout &&
-        r->plan->model->one_model) { /* gradients of what attend_part reads are added one by one */
+        !drops_fused(r)) { /* gradients of what attend_dropping reads are added to slices one by one */
         for (uint64_t i = 0; i < 3; i++) {
             ROTA_TRY(
                 linear_columns(r, what[i], h, gpt_parameter_index(layer, GPT_QKV), i * dim, dim, &qkv[i]));
@@ -180,9 +189,9 @@ rota_status gpt_record_head(gpt_recording *r, rota_tensor x, rota_tensor table, 
     return gpt_record_watch(r, "logits", *out_logits);
 }
 
-/* softmax(q k^T) v with dropout of the probabilities, which then are in memory, where ranks have some heads each; each
- * head's as one of a batch along one axis. */
-static rota_status attend_part(gpt_recording *r, const rota_tensor qkv[3], rota_tensor heads) {
+/* softmax(q k^T) v with dropout of the probabilities, which then are in memory; each head's as one of a batch
+ * along one axis. */
+static rota_status attend_dropping(gpt_recording *r, const rota_tensor qkv[3], rota_tensor heads) {
     const uint64_t heads_here = gpt_cut_heads(r->plan->model), length = r->plan->length;
     const uint64_t head_dim = gpt_cut_dim(r->plan->model) / heads_here;
     rota_tensor x[3], scores, y;
@@ -204,7 +213,7 @@ static rota_status attend_part(gpt_recording *r, const rota_tensor qkv[3], rota_
 
 static rota_status attend(gpt_recording *r, const rota_tensor qkv[3], rota_tensor heads) {
     if (!r->dropout) return rota_op_attention_into(r->tape, qkv[0], qkv[1], qkv[2], true, 0, heads);
-    if (r->plan->model->one_model) return attend_part(r, qkv, heads);
+    if (!drops_fused(r)) return attend_dropping(r, qkv, heads);
     return rota_op_attention_dropout_into(r->tape, qkv[0], qkv[1], qkv[2], true, 0,
                                           (float)r->plan->model->config.dropout, ROTA_SLOT(r->plan->seed),
                                           ROTA_SLOT(r->plan->step), heads);
