@@ -1,5 +1,5 @@
 /* As many edges as can be numbered: one more is refused, with the numbers. edges.c is built into this program
- * with a limit of 64 (tests/CMakeLists.txt). */
+ * with a limit of 64 (tests/parts.cmake). */
 #include <stdio.h>
 #include <string.h>
 #include "rota.h"

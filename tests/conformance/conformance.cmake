@@ -1,0 +1,43 @@
+# Included by ../CMakeLists.txt, where paths begin.
+
+# The conformance suite, unserialised, on every executor; one that is not there is skipped by name.
+add_executable(conformance conformance/conformance.c)
+target_link_libraries(conformance PRIVATE rota_conformance)
+add_dependencies(rota_tests conformance)
+
+foreach(name test_proofs test_declared)
+  if(TARGET ${name})
+    target_link_libraries(${name} PRIVATE rota_conformance)
+  endif()
+endforeach()
+
+# Under the thread sanitizer, and on a software device, a third of the repetitions a day, and all with --full.
+set(todays ${CMAKE_CURRENT_SOURCE_DIR}/todays.sh 3 $<TARGET_FILE:conformance>)
+if(ROTA_SANITIZE MATCHES "thread")
+  rota_program_test(conformance_cpu ${todays} --device cpu -- --part)
+  rota_program_test(conformance_cpu_all conformance --device cpu)
+  set_tests_properties(${ROTA_TEST_PREFIX}conformance_cpu_all PROPERTIES LABELS full)
+else()
+  rota_program_test(conformance_cpu conformance --device cpu)
+endif()
+set(conformance_seeds 1 2 3)
+if(ROTA_SANITIZE)
+  set(conformance_seeds 1)
+endif()
+foreach(seed ${conformance_seeds})
+  rota_program_test(conformance_adversary_${seed} conformance --device adversary --seed ${seed})
+endforeach()
+if(NOT ROTA_SANITIZE MATCHES "thread")
+  if(ROTA_SANITIZE)
+    rota_program_test(conformance_vk conformance --device vk:0)
+  else()
+    rota_program_test(conformance_vk ${todays} --device vk:0 --validation -- --part)
+    rota_program_test(conformance_vk_all conformance --device vk:0 --validation)
+    set_tests_properties(conformance_vk_all PROPERTIES LABELS full)
+  endif()
+  rota_program_test(conformance_vk_leaks conformance --device vk:0 --case contract.leaks)
+endif()
+if(NOT ROTA_SANITIZE)
+  rota_program_test(conformance_processes ${CMAKE_CURRENT_SOURCE_DIR}/conformance/conformance_processes.sh
+    $<TARGET_FILE:conformance> cpu vk:0 cuda:0)
+endif()
