@@ -64,6 +64,40 @@ static void finish(fixture *f, rota_plan *plan) {
     rota_graph_release(f->graph);
 }
 
+/* Of 4 GiB and more, and from 2 GiB on: within reserved room, and without. */
+static void ranges_of_many_gigabytes(void **state) {
+    (void)state;
+    const uint64_t gib = UINT64_C(1) << 30, half = 20 * gib;
+    for (uint32_t reserved = 0; reserved < 2; reserved++) {
+        fixture f;
+        set_up(&f);
+        rota_buffer *p, *q;
+        assert_ok(rota_buffer_create("p", 2 * half, &p));
+        assert_ok(rota_buffer_create("q", 64, &q));
+        if (reserved) assert_ok(rota_recorder_reserve(f.recorder, 6, 12, 0));
+        const rota_access low[] = {{p, 0, half, ROTA_READ}, {q, 0, 4, ROTA_WRITE}},
+                          high[] = {{p, half + 4, half - 4, ROTA_READ}, {q, 4, 4, ROTA_WRITE}};
+        assert_ok(rota_record_fill(f.recorder, p, 0, half, 1, NULL));    /* 0 */
+        assert_ok(rota_record_fill(f.recorder, p, half, half, 2, NULL)); /* 1 */
+        assert_ok(rota_record_fill(f.recorder, p, 3 * gib, 4, 3, NULL)); /* 2: WAW on 0 */
+        assert_ok(rota_record_fill(f.recorder, p, half, 4, 4, NULL));    /* 3: WAW on 1 */
+        for (uint32_t i = 0; i < 2; i++) /* RAW: 4 on 2, which implies 0, and 5 on 1 */
+            assert_ok(rota_record_kernel(
+                f.recorder,
+                &ROTA_KERNEL_NODE(.kernel = &strict1_write1, .accesses = i ? high : low, .access_count = 2),
+                NULL));
+        rota_plan *plan = compile(&f, NULL);
+        rota_plan_stats stats = ROTA_PLAN_STATS();
+        assert_ok(rota_plan_get_stats(plan, &stats));
+        assert_int_equal(stats.edges_waw, 2);
+        assert_int_equal(stats.edges_raw, 2);
+        assert_int_equal(stats.edges, 4);
+        finish(&f, plan);
+        rota_buffer_release(p);
+        rota_buffer_release(q);
+    }
+}
+
 static void hazards_of_each_kind_and_implied_ones(void **state) {
     (void)state;
     fixture f;
@@ -552,6 +586,7 @@ int main(void) {
         cmocka_unit_test(the_last_of_many_implies_the_others),
         cmocka_unit_test(after_is_about_all_parts),
         cmocka_unit_test(nodes_do_not_come_after_themselves),
+        cmocka_unit_test(ranges_of_many_gigabytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
