@@ -362,3 +362,8 @@ rota_status rota_node_after(rota_recorder *recorder, rota_node later, rota_node 
     recorder->afters.list[recorder->afters.count++] = (rota_after){later, earlier};
     return ROTA_OK;
 }
+
+const char *rota_access_mode_name(rota_access_mode mode) {
+    static const char *const names[ROTA_ACCESS_MODE_COUNT] = {"READ", "WRITE", "READWRITE", "ACCUMULATE"};
+    return (unsigned)mode < ROTA_ACCESS_MODE_COUNT ? names[mode] : "UNKNOWN";
+}

@@ -1,8 +1,7 @@
 /* Recording: one thread appends node records to its lane.
  *
- * Within reserved room every call here is wait-free: it writes the lane's own memory, reads the graph's
- * constant parts, and takes a buffer reference (one atomic increment) for a persistent buffer not seen
- * lately. */
+ * Within reserved room every call here is wait-free: it writes the lane's own memory, reads the graph's constant parts,
+ * and takes a buffer reference (one atomic increment) for a persistent buffer not seen lately. */
 #include "graph/record.h"
 
 #include <stdlib.h>
@@ -17,16 +16,10 @@
 #include "graph/kernel_calls.h"
 
 enum { FIRST_CHUNK_BYTES = 4096, CHUNK_MAX_BYTES = 1 << 20 };
-/* Recording waits for memory more than it computes, so what it is about to touch is asked for early: the
- * node's buffers at once, and the lines that the fourth record or so from here will fill (a record is about
- * two lines; past the end of the chunk this does nothing). A reference taken to a buffer waits for all stores
- * before it. */
+/* Recording waits for memory more than it computes, so what it is about to touch is asked for early: the node's buffers
+ * at once, and the lines that the fourth record or so from here will fill (a record is about two lines; past the end of
+ * the chunk this does nothing). A reference taken to a buffer waits for all stores before it. */
 enum { AHEAD_BYTES = 512 };
-
-const char *rota_access_mode_name(rota_access_mode mode) {
-    static const char *const names[ROTA_ACCESS_MODE_COUNT] = {"READ", "WRITE", "READWRITE", "ACCUMULATE"};
-    return (unsigned)mode < ROTA_ACCESS_MODE_COUNT ? names[mode] : "UNKNOWN";
-}
 
 const char *rota_node_record_name(const rota_node_record *node) {
     if (node->name) return node->name;
@@ -91,8 +84,7 @@ rota_status rota_recorder_reserve(rota_recorder *recorder, uint64_t nodes, uint6
     const uint64_t limit = (uint64_t)1 << 40;
     if (nodes > limit || accesses > limit || param_bytes > limit)
         return rota_fail(ROTA_OUT_OF_RANGE, "reserve on recorder '%s': counts above 2^40", recorder->name);
-    /* Per node: header and rounding of the parameters. A binding takes twice the 4 bytes that the parameter
-     * it binds has at least. */
+    /* Per node: header, and rounding of the parameters. A binding takes twice the 4 bytes that its parameter has. */
     uint64_t bytes = nodes * (sizeof(rota_node_record) + 8) +
                      accesses * (sizeof(rota_access_record) + sizeof(rota_wide_range)) +
                      param_bytes * (1 + sizeof(rota_param_binding) / 4);
