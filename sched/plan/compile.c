@@ -55,7 +55,8 @@ static void drop_physicals(rota_compiler *c) {
     c->info->building = NULL;
 }
 
-static inline bool are_derivable(const rota_compiler *c) {
+/* For an assertion alone. */
+static inline __attribute__((unused)) bool are_derivable(const rota_compiler *c) {
     for (uint32_t n = 0; n < c->operations.count; n++) {
         const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
         for (uint32_t i = 0; i < operation->access_count; i++)

@@ -501,12 +501,12 @@ static void *compile_wide(void *user) {
 
 static void many_are_compared(void **state) {
     (void)state;
-    rota_communicator *world[2];
+    rota_communicator *both[2];
     wide ranks[2];
     open_runtimes(2);
-    open_named(2, "world", false, world);
+    open_named(2, "world", false, both);
     for (uint32_t r = 0; r < 2; r++) {
-        ranks[r] = (wide){.world = world[r], .rank = r};
+        ranks[r] = (wide){.world = both[r], .rank = r};
         assert_int_equal(pthread_create(&ranks[r].thread, NULL, compile_wide, &ranks[r]), 0);
     }
     for (uint32_t r = 0; r < 2; r++) {
@@ -515,7 +515,7 @@ static void many_are_compared(void **state) {
         if (!strstr(ranks[r].said, "communicator 'group 299': the ranks' collectives differ"))
             fail_msg("%s", ranks[r].said);
     }
-    for (uint32_t r = 0; r < 2; r++) assert_ok(rota_communicator_close(world[r], 0));
+    for (uint32_t r = 0; r < 2; r++) assert_ok(rota_communicator_close(both[r], 0));
     close_runtimes(2);
 }
 

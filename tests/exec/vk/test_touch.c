@@ -188,8 +188,8 @@ static void print_program(const rota_exec_program_desc *desc) {
                 for (uint32_t i = 0; i < command->operand_count; i++) {
                     const rota_exec_operand *operand = operand_of(desc, command, i);
                     printf(" %s:%s%u[%" PRIu64 ", +%" PRIu64 ")", rota_access_mode_name(operand->mode),
-                           operand->is_slot ? "slot" : "memory", operand->memory, operand->offset_bytes,
-                           operand->size_bytes);
+                           operand->is_slot ? "slot" : "memory", operand->memory,
+                           (uint64_t)operand->offset_bytes, (uint64_t)operand->size_bytes);
                 }
                 printf("\n");
             }
