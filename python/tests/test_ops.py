@@ -507,7 +507,7 @@ def test_attention_dropout_is_attention_with_dropout() -> None:
             given = [g.input(name, x.shape) for name, x in zip("qkv", (q, k, v), strict=True)]
             seed, step = rota.Constant(3), rota.Constant(4)
             if fused:
-                y = rota.attention_dropout(*given, 0.25, seed, step, causal=True)
+                y = rota.attention_dropout(given[0], given[1], given[2], 0.25, seed, step, causal=True)
             else:
                 scores = rota.causal_mask(rota.matmul(given[0], given[1], transpose_b=True) * 8**-0.5)
                 y = rota.matmul(rota.dropout(rota.softmax(scores), 0.25, seed, step), given[2])
