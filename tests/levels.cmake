@@ -101,7 +101,7 @@ foreach(name faults_vk faults_vk_cold faults_vk_warm faults_cpu_diagnostics faul
     asan.test_names asan.test_limits asan.test_sized asan.test_op_gradient asan.test_op_window asan.test_op_shapes
     asan.test_op_strides asan.test_op_attributes asan.test_op_numbers asan.test_gradients_backward
     asan.test_gradients_composed asan.test_gradients_halves asan.test_gradients_losses asan.test_gradients_views
-    asan.test_gradients_windows asan.test_attention_dropout
+    asan.test_gradients_windows asan.test_attention_dropout tsan.test_attention_dropout
     asan.test_measure asan.test_deprecated asan.test_cuda_names asan.test_progress_bar
     asan.test_exec_cpu_near asan.test_near_device asan.test_locality asan.test_ring_kit asan.test_steady
     tsan.test_op_window tsan.test_op_numbers tsan.test_deprecated tsan.test_cuda_names tsan.test_progress_bar
