@@ -414,10 +414,16 @@ static rota_attention_backward_params backward_params_of(const rota_attention_dr
     return all;
 }
 
-void rota_cpu_items_attention_dropout_backward_query(const void *params, const uint64_t *operand_bytes,
-                                                     uint64_t *out_items, uint64_t *out_grain) {
+/* Of which items are counted, which divides by dim. */
+static rota_attention_backward_params items_params_of(const void *params) {
     rota_attention_backward_params all = backward_params_of(params, 0.0f);
     all.dim += all.dim == 0;
+    return all;
+}
+
+void rota_cpu_items_attention_dropout_backward_query(const void *params, const uint64_t *operand_bytes,
+                                                     uint64_t *out_items, uint64_t *out_grain) {
+    const rota_attention_backward_params all = items_params_of(params);
     rota_cpu_items_attention_backward_query(&all, operand_bytes, out_items, out_grain);
 }
 
@@ -476,8 +482,7 @@ rota_status rota_cpu_attention_backward_key_value(const rota_kernel_call *call) 
 
 void rota_cpu_items_attention_dropout_backward_key_value(const void *params, const uint64_t *operand_bytes,
                                                          uint64_t *out_items, uint64_t *out_grain) {
-    rota_attention_backward_params all = backward_params_of(params, 0.0f);
-    all.dim += all.dim == 0;
+    const rota_attention_backward_params all = items_params_of(params);
     rota_cpu_items_attention_backward_key_value(&all, operand_bytes, out_items, out_grain);
 }
 
