@@ -39,10 +39,10 @@ static bool is_behind_streams(rota_cuda_device *device) {
 
 /* Sleeps until the completion thread moves on what it counts from this value, as with the oldest fence of a queue. */
 static rota_status wait_for_room(rota_cuda_device *device, const _Atomic uint64_t *counter, uint64_t value) {
+    uint32_t seen = ra_load_seq_cst(&device->completer.progress);
     uint64_t last_progress = rota_clock_ns();
     rota_status status = ROTA_OK;
     while (status == ROTA_OK) {
-        uint32_t seen = ra_load_seq_cst(&device->completer.progress);
         /* Stored before it is looked at; the completion thread does it the other way round, both seq_cst. */
         ra_store_seq_cst(&device->waits.room_wanted, 1);
         if (ra_load_seq_cst(counter) != value) break;
@@ -51,10 +51,15 @@ static rota_status wait_for_room(rota_cuda_device *device, const _Atomic uint64_
             break;
         }
         rota_futex_wait(&device->completer.progress, seen, rota_deadline_after(WAIT_SLICE_NS));
-        if (ra_load_seq_cst(&device->completer.progress) != seen || is_behind_streams(device))
+        /* Before the look, and progress is later than its look: however long the thread stands in between, what it
+         * counts is time in which there was none. */
+        const uint64_t now = rota_clock_ns();
+        const uint32_t progress = ra_load_seq_cst(&device->completer.progress);
+        if (progress != seen || is_behind_streams(device))
             last_progress = rota_clock_ns();
-        if (rota_clock_ns() - last_progress > device->bounds.stall_ns)
+        else if (now > last_progress + device->bounds.stall_ns)
             status = rota_cuda_lose(device, CUDA_ERROR_NOT_READY, "no work completed for two minutes");
+        seen = progress;
     }
     ra_store_relaxed(&device->waits.room_wanted, 0);
     return status;

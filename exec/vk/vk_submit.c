@@ -35,11 +35,15 @@ static rota_status wait_completed(rota_vk_device *device, rota_vk_real *real, ui
             break;
         }
         rota_futex_wait(&device->completer.progress, seen, rota_deadline_after(WAIT_SLICE_NS));
-        uint32_t now = ra_load_seq_cst(&device->completer.progress);
-        if (now != seen) last_progress = rota_clock_ns();
-        seen = now;
-        if (rota_clock_ns() - last_progress > device->bounds.stall_ns)
+        /* Before the look, and progress is later than its look: however long the thread stands in between, what it
+         * counts is time in which there was none. */
+        const uint64_t now = rota_clock_ns();
+        const uint32_t progress = ra_load_seq_cst(&device->completer.progress);
+        if (progress != seen)
+            last_progress = rota_clock_ns();
+        else if (now > last_progress + device->bounds.stall_ns)
             status = rota_vk_lose(device, VK_TIMEOUT, "no submission completed for too long");
+        seen = progress;
     }
     ra_store_relaxed(&real->shared.room_sequence, 0);
     return status;
