@@ -3,6 +3,12 @@
 
 #ifdef ROTA_HAVE_CUDA
 #include <string.h>
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "sched/runtime/shared/devices.h"
+#include "sched/runtime/shared/runtime.h"
+#include "tests/kit/nap.h"
+#include "tests/kit/sequenced.h"
 
 void stream_open(application_stream *a) {
     *a = (application_stream){.cu = cuda_stub_api()};
@@ -38,12 +44,31 @@ void stream_close(application_stream *a, bool clean) {
 
 void stream_close_failed(application_stream *a) {
     CUcontext before;
+    (void)a->cu->StreamSynchronize(a->stream); /* where only rota's device was given up it is yet to get on */
     (void)a->cu->StreamDestroy(a->stream);
     (void)a->cu->MemFree(a->theirs);
     (void)a->cu->MemFree(a->from);
     (void)a->cu->CtxPopCurrent(&before);
     (void)a->cu->DevicePrimaryCtxRelease(0);
     cuda_stub_end();
+}
+
+void stream_expect_given(rota_ticket ticket) {
+    const rota_runtime *runtime = ticket.runtime;
+    const uint64_t until = rota_deadline_after(STREAM_PATIENCE_NS);
+    test_sequenced(ticket);
+    for (uint32_t d = 0; d < ra_load_acquire(&runtime->device_count); d++) {
+        const rota_device *device = runtime->devices[d];
+        const rota_exec_streams *streams = device->exec->vtable->streams;
+        for (uint32_t q = 0; streams && q < runtime->queue_count; q++) {
+            const uint64_t value = ra_load_acquire(&device->timelines[q].issued);
+            while ((ra_load_acquire(&device->timelines[q].handed_over) < value ||
+                    !streams->is_given(device->exec, q, value)) &&
+                   rota_clock_ns() < until)
+                test_nap();
+            assert_true(rota_clock_ns() < until);
+        }
+    }
 }
 
 void stream_fill(const application_stream *a, uint32_t value) {

@@ -29,6 +29,11 @@ void stream_close(application_stream *a, bool clean);
 /* The same where the context has failed, and so may every call. */
 void stream_close_failed(application_stream *a);
 
+/* Waits until the submission is sequenced, and the drivers were given all works that were sequenced by then: none may
+ * be held. What they were not given within a second rota_stream_wait waits for to its end, which does not come while
+ * the stand-in is paused. */
+void stream_expect_given(rota_ticket ticket);
+
 /* What the stream copies next. */
 void stream_fill(const application_stream *a, uint32_t value);
 /* The stream's next copy, of `from` into `theirs`. */

@@ -13,6 +13,7 @@
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/loss.h"
 #include "tests/kit/nap.h"
+#include "tests/kit/sequenced.h"
 #include "tests/sched/runtime/stream_kit.h"
 
 #ifdef ROTA_HAVE_CUDA
@@ -99,6 +100,7 @@ static void after_outputs(void **state) {
         const bool is_paused = round % 20 == 1;
         if (is_paused) cuda_stub_pause(true);
         const rota_ticket ticket = bring(&b, s.gpus[0], round);
+        if (is_paused) stream_expect_given(ticket);
         assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
         stream_copy(&s.own);
         if (is_paused) {
@@ -128,6 +130,7 @@ static void after_other_devices(void **state) {
         stream_fill(&s.own, round);
         assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
         test_gates_running(1);
+        stream_expect_given(ticket);
         const uint64_t began = rota_clock_ns();
         assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
         assert_true(rota_clock_ns() - began < 500000000u);
@@ -170,6 +173,7 @@ static void after_works_to_come(void **state) {
         if (!is_held) assert_ok(rota_submit_wait(copy, NULL, 0, &ticket));
         assert_ok(rota_submit_with(increment, &ROTA_SUBMIT_OPTIONS(.after = &point, .after_count = is_held),
                                    &ticket));
+        stream_expect_given(ticket);
         assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, STREAM_MOMENT_NS));
         stream_copy(&s.own);
         test_nap_ns(STREAM_MOMENT_NS);
@@ -216,6 +220,7 @@ static void beside_a_backlog(void **state) {
     test_gate_open(false);
     assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
     test_gates_running(1);
+    test_sequenced(ticket);
     const uint64_t began = rota_clock_ns();
     assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
     assert_true(rota_clock_ns() - began < 500000000u);
@@ -248,6 +253,7 @@ static void after_a_loss(void **state) {
     assert_ok(rota_wait(bring(&b, s.gpus[1], 1), 0));
     cuda_stub_pause(true);
     const rota_ticket ticket = bring(&b, s.gpus[1], 2);
+    stream_expect_given(ticket);
     assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
     stream_copy(&s.own);
     assert_status(rota_poll(ticket), ROTA_BUSY);
@@ -275,6 +281,7 @@ static void after_close(void **state) {
     stream_fill(&s.own, 3);
     assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
     test_gates_running(1);
+    test_sequenced(ticket);
     assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
     stream_copy(&s.own);
     s.is_short = true;
@@ -314,6 +321,7 @@ static void after_close_without_completer(void **state) {
     stream_fill(&s.own, 3);
     assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
     test_gates_running(1);
+    test_sequenced(ticket);
     assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
     stream_copy(&s.own);
     assert_ok(rota_submit_wait(beside, NULL, 0, &other));
@@ -349,6 +357,7 @@ static void looked_at_later(void **state) {
         rota_ticket ticket;
         test_gate_open(false);
         assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+        test_sequenced(ticket);
         assert_ok(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0));
         test_gate_open(true);
         assert_ok(rota_wait(ticket, 0));
@@ -380,6 +389,7 @@ static void on_the_host(void **state) {
         test_gate_open(false);
         assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
         test_gates_running(1);
+        test_sequenced(ticket);
         cuda_stub_fail(calls[i], 0, CUDA_ERROR_OUT_OF_MEMORY);
         assert_status(rota_stream_wait(s.gpus[0], s.own.stream, ticket, 0), ROTA_OUT_OF_MEMORY);
         assert_int_equal(s.own.cu->StreamSynchronize(s.own.stream), CUDA_SUCCESS);

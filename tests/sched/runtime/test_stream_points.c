@@ -109,6 +109,7 @@ static void before_a_stream(void **state) {
         if (is_paused) cuda_stub_pause(true);
         rota_ticket ticket;
         assert_ok(rota_submit(s.plan, NULL, &ticket));
+        if (is_paused) stream_expect_given(ticket);
         assert_ok(rota_stream_wait(s.device, s.own.stream, ticket, 0));
         assert_int_equal(s.own.cu->MemcpyAsync(s.own.from, copy, STREAM_BYTES, s.own.stream), CUDA_SUCCESS);
         if (is_paused) {
@@ -150,8 +151,8 @@ static void follows_a_stream(void **state) {
         assert_ok(rota_stream_follow(s.device, s.own.stream));
         rota_ticket ticket;
         assert_ok(rota_submit(s.plan, NULL, &ticket));
-        assert_ok(
-            rota_stream_wait(s.device, s.own.stream, ticket, 0)); /* the driver has it, and it waits there */
+        stream_expect_given(ticket);
+        assert_ok(rota_stream_wait(s.device, s.own.stream, ticket, 0)); /* it waits in the driver */
         assert_status(rota_poll(ticket), ROTA_BUSY);
         cuda_stub_pause(false);
         assert_ok(rota_wait(ticket, 0));
@@ -201,24 +202,44 @@ static void follows_no_more_than_there_is_room_for(void **state) {
 
 static _Atomic uint32_t may_go;
 
-static bool goes(void *user) {
-    (void)user;
-    return ra_load_acquire(&may_go);
-}
-
 enum { SUBMITTED = 100 }; /* more than may be in flight on a queue */
 #define STALL_NS 100000000u
-#define APART_NS 1000000u
 
-/* Apart from one another, so that each has a fence of its own while there are any. */
+/* The stream goes on, and its end does not excuse the device any more, whose works have as long as they need. Under the
+ * stand-in's lock, which the submit thread has had when it finds that the stream is there, and only then looks at how
+ * long that may be. */
+static bool goes(void *user) {
+    rota_cuda_device *exec = user;
+    if (!ra_load_acquire(&may_go)) return false;
+    exec->bounds.stall_ns = STREAM_PATIENCE_NS;
+    return true;
+}
+
+static rota_cuda_device *exec_of(const scene *s) {
+    return (rota_cuda_device *)s->device->exec;
+}
+
+/* Of all the device's queues. */
+static uint64_t fences_published(const scene *s) {
+    uint64_t sum = 0;
+    for (uint32_t q = 0; q < exec_of(s)->options.queue_count; q++)
+        sum += ra_load_acquire(&exec_of(s)->queues[q].published);
+    return sum;
+}
+
+/* Each once the driver was given the one before: what is handed over together shares fences, and so many works had not
+ * too many of them. */
 static void *submit_many(void *user) {
     scene *s = user;
     rota_ticket ticket;
+    const uint64_t until = rota_deadline_after(STREAM_PATIENCE_NS);
     for (uint32_t i = 0; i < SUBMITTED; i++) {
+        const uint64_t published = fences_published(s);
         if (rota_submit_with(s->plan, &ROTA_SUBMIT_OPTIONS(.timeout_ns = STREAM_PATIENCE_NS), &ticket) !=
             ROTA_OK)
             break;
-        test_nap_ns(APART_NS);
+        while (fences_published(s) == published && !rota_device_is_lost(s->device) && rota_clock_ns() < until)
+            test_nap();
     }
     return NULL;
 }
@@ -232,17 +253,25 @@ static void stands_as_long_as_a_stream_does(void **state) {
         pthread_t thread;
         rota_ticket ticket;
         open_scene(&s);
-        ((rota_cuda_device *)s.device->exec)->bounds.stall_ns = STALL_NS;
+        rota_cuda_device *exec = exec_of(&s);
+        exec->bounds.stall_ns = STALL_NS;
         ra_store_release(&may_go, 0);
         if (hangs) {
             cuda_stub_pause(true);
             assert_ok(rota_submit(s.plan, NULL, &ticket));
+            stream_expect_given(ticket);
             assert_ok(rota_stream_wait(s.device, s.own.stream, ticket, 0));
         } else {
-            cuda_stub_hold(s.own.stream, goes, NULL);
+            cuda_stub_hold(s.own.stream, goes, exec);
         }
         assert_ok(rota_stream_follow(s.device, s.own.stream));
         assert_int_equal(pthread_create(&thread, NULL, submit_many, &s), 0);
+        /* The submit thread has no fence for the next one: it is that thread who finds out. */
+        const uint64_t full_until = rota_deadline_after(STREAM_PATIENCE_NS);
+        while (!ra_load_acquire(&exec->waits.room_wanted) && !ra_load_acquire(&exec->lost) &&
+               rota_clock_ns() < full_until)
+            test_nap();
+        assert_true(ra_load_acquire(&exec->waits.room_wanted) || ra_load_acquire(&exec->lost));
         const uint64_t until = rota_deadline_after(hangs ? STREAM_PATIENCE_NS : UINT64_C(6) * STALL_NS);
         while (!rota_device_is_lost(s.device) && rota_clock_ns() < until) test_nap();
         assert_int_equal(rota_device_is_lost(s.device), hangs);
@@ -250,6 +279,8 @@ static void stands_as_long_as_a_stream_does(void **state) {
         if (hangs) cuda_stub_pause(false);
         assert_int_equal(pthread_join(thread, NULL), 0);
         if (hangs) {
+            assert_status(rota_wait(ticket, 0), ROTA_DEVICE_LOST);
+            expect_said("no work completed");
             close_failed(&s);
             continue;
         }
