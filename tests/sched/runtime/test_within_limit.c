@@ -4,13 +4,16 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "sched/rewrite.h"
+#include "sched/runtime/memory/staging.h"
+#include "sched/runtime/shared/mailboxes.h"
 #include "sched/testing.h"
 #include "tests/adversary/adversary.h"
 
 #define MIB ((uint64_t)1 << 20)
 /* Results that a second half reads in the other order, a MiB each; and what the last goes into. */
-enum { HALF = 48, OUT_WORDS = 8 << 18, PATIENCE_S = 20 };
+enum { HALF = 48, OUT_WORDS = 8 << 18, PATIENCE_S = 120 };
 /* What the plan has beside transients, and how much of the transients there is room for. */
 #define OUT_BYTES (OUT_WORDS * (uint64_t)4)
 #define ROOM (24 * MIB)
@@ -90,6 +93,19 @@ static uint64_t held(rota_runtime *runtime) {
     return stats.memory_bytes;
 }
 
+/* What the device's trials had is given back by other threads, at some time after open: their buffers and plan by the
+ * reclaimer, the blocks that they staged in by the sequencer, which are idle then. */
+static void wait_for_the_trials(const rig *r) {
+    const uint64_t until = rota_deadline_after(PATIENCE_S * UINT64_C(1000000000));
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
+    do {
+        rota_sequencer_reap_now(r->runtime);
+        assert_ok(rota_runtime_get_stats(r->runtime, &stats));
+    } while ((stats.reclaim_pending || rota_staging_is_busy(r->device)) && rota_clock_ns() < until);
+    assert_int_equal(stats.reclaim_pending, 0);
+    assert_false(rota_staging_is_busy(r->device));
+}
+
 /* 0: no limit. */
 static void open_once(rig *r, const char *id, uint64_t limit) {
     assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_S * UINT64_C(1000000000),
@@ -97,6 +113,7 @@ static void open_once(rig *r, const char *id, uint64_t limit) {
                                 &r->runtime));
     assert_ok(rota_runtime_add_driver(r->runtime, &adversary_driver, &r->adversary));
     assert_ok(rota_device_open(r->runtime, id, &r->device));
+    wait_for_the_trials(r);
     assert_ok(rota_buffer_create_in(r->runtime, "out", OUT_BYTES, &r->out));
     r->limit = limit;
 }
