@@ -16,7 +16,7 @@ enum { LONG_NS = 2000000000 };
 
 static pair *open_peers(uint64_t seed, bool timelines) {
     return open_pair_with(&(adversary_options){.peers = true, .timelines = timelines, .seed = seed},
-                          10000000000u);
+                          20000000000u);
 }
 
 static rota_runtime_stats stats_of(const pair *p) {
@@ -44,6 +44,26 @@ static rota_plan *alternating(pair *p, rota_buffer *x, uint32_t nodes) {
     return in_turns(p, x, kernels, nodes, NULL);
 }
 
+/* Two replays, each behind a gate of the first device's that is shut until all of it is sequenced: what comes after it
+ * on the other one has to wait, on the GPU where they are linked. In the first round nobody signals yet. */
+static void wait_behind_a_gate(pair *p, rota_buffer *x, rota_plan *plan, bool linked) {
+    rota_plan *gate = test_plan_1(p->devices[0], "gate", &test_gate, x, ROTA_READWRITE);
+    for (uint32_t round = 0; round < 2; round++) {
+        rota_ticket ticket;
+        test_gate_open(false);
+        const uint64_t before = stats_of(p).device_waits, deadline = rota_deadline_after(10000000000u);
+        assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
+        assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
+        test_sequenced(ticket);
+        while (linked && round && stats_of(p).device_waits == before && rota_clock_ns() < deadline)
+            test_nap();
+        assert_int_equal(rota_poll(ticket), ROTA_BUSY);
+        test_gate_open(true);
+        assert_ok(rota_wait(ticket, 0));
+    }
+    rota_plan_release(gate);
+}
+
 /* A plan on both has one copy for each turn, and where they wait nothing does so by the host. */
 static void plans_copy_once(void **state) {
     (void)state;
@@ -54,6 +74,8 @@ static void plans_copy_once(void **state) {
         assert_int_equal(transfers_of(plan), 7);
         for (uint32_t i = 0; i < 20; i++) assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
         test_expect_words(x, WORDS, 165);
+        wait_behind_a_gate(p, x, plan, linked);
+        test_expect_words(x, WORDS, 181);
         const rota_runtime_stats stats = stats_of(p);
         assert_int_equal(stats.device_waits != 0, linked);
         assert_true(stats.peer_bytes >=
