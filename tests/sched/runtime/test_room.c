@@ -2,6 +2,7 @@
  * is bounded by itself, and who waits for room has it in turn (sched/runtime/caller/room.c). */
 #include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
+#include "tests/kit/sequenced.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -565,6 +566,13 @@ static void what_is_too_little_is_not_needed(void **state) {
     if (options.violations) fail_msg("%s", options.violation);
 }
 
+static _Atomic uint32_t submits;
+
+static void note_submit(void *user, uint32_t device) {
+    (void)user, (void)device;
+    (void)ra_fetch_add_seq_cst(&submits, 1);
+}
+
 /* Of many blocks, each of which a driver takes its time to free, as many are waited for as are needed. */
 static void many_small_frees(void **state) {
     (void)state;
@@ -587,9 +595,18 @@ static void many_small_frees(void **state) {
     write_pieces(x, cpu, bytes, LARGE, PIECE);
     assert_ok(rota_buffer_write(y, device, 0, bytes, PIECE, &ticket));
     assert_ok(rota_wait(ticket, SOON_NS));
+    /* The first keeps the submit thread in the driver, so that the rest is handed over together, each with a block. */
+    ra_store_seq_cst(&submits, 0);
     ra_store_seq_cst(&options.faults.submits_stay, 1);
-    for (uint32_t i = 0; i < PIECES; i++)
+    ra_store_seq_cst(&options.on_submit, note_submit);
+    for (uint32_t i = 0; i < PIECES; i++) {
         assert_ok(rota_buffer_read_async(y, 0, bytes + i * PIECE, PIECE, &reads[i]));
+        const uint64_t deadline = rota_deadline_after(SOON_NS);
+        while (i == 0 && !ra_load_seq_cst(&submits) && rota_clock_ns() < deadline) test_nap_us(50);
+    }
+    assert_int_equal(ra_load_seq_cst(&submits), 1);
+    test_sequenced(reads[PIECES - 1]);
+    ra_store_seq_cst(&options.on_submit, NULL);
     ra_store_seq_cst(&options.faults.submits_stay, 0);
     for (uint32_t i = 0; i < PIECES; i++) assert_ok(rota_wait(reads[i], SOON_NS));
     rota_sequencer_reap_now(runtime);
