@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/atomic.h"
 #include "base/clock.h"
 #include "ops/ops.h"
 #include "sched/plan.h"
@@ -130,16 +131,20 @@ bool conf_read_f32(conf *c, const rota_tensor *tensor, float *out_values);
 bool conf_near(conf *c, const char *what, const float *got, const float *want, uint64_t count,
                double absolute, double relative);
 
+/* Waits until a submission is sequenced, so that what is told of it can name its plan. */
+bool conf_sequenced(conf *c, rota_ticket ticket);
+
 /* Runs fn(user + i * stride) on `count` threads at once; false if any returned false. */
 bool conf_threads(conf *c, uint32_t count, bool (*fn)(void *one), void *users, size_t stride);
 
 /* ---- Custom kernels of the cases (C function only) ---- */
 
-/* x[n] READWRITE: f32 x = alpha * x + beta, after sleeping `sleep_us` (bindable "alpha"). */
+/* x[n] READWRITE: f32 x = alpha * x + beta (bindable "alpha"); where it `is_held`, not before conf_slow_goes_on. */
 typedef struct conf_slow_params {
-    uint32_t n, sleep_us, fail; /* fail: the node fails */
+    uint32_t n, is_held, fail; /* fail: the node fails */
     float alpha, beta;
 } conf_slow_params;
+extern _Atomic uint32_t conf_slow_held, conf_slow_goes_on; /* held: calls that were, or are, up to now */
 extern const rota_kernel conf_slow_kernel;
 
 #endif

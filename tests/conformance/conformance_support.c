@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include "sched/runtime/shared/mailboxes.h"
 #include "sched/testing.h"
 #include "tests/conformance/conformance.h"
 #include "tests/kit/nap.h"
@@ -176,12 +177,27 @@ bool conf_threads(conf *c, uint32_t count, bool (*fn)(void *one), void *users, s
     return good || conf_fail(c, "a thread failed");
 }
 
+bool conf_sequenced(conf *c, rota_ticket ticket) {
+    const uint64_t deadline = rota_deadline_after(CONF_PATIENCE_NS);
+    uint64_t number = 0;
+    while (rota_ticket_number(ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline) test_nap();
+    CONF_CHECK(c, number != 0, "a submission was not sequenced");
+    rota_sequencer_reap_now(ticket.runtime); /* its number is known before: a round that begins now is over */
+    return true;
+}
+
 /* ---- Custom kernels ---- */
+
+_Atomic uint32_t conf_slow_held, conf_slow_goes_on;
 
 static rota_status run_slow(const rota_kernel_call *call) {
     const conf_slow_params *params = call->params;
     float *x = call->operands[0];
-    if (params->sleep_us && call->begin == 0) test_nap_us(params->sleep_us);
+    if (params->is_held) {
+        const uint64_t deadline = rota_deadline_after(2 * CONF_PATIENCE_NS);
+        (void)ra_fetch_add_seq_cst(&conf_slow_held, 1);
+        while (!ra_load_acquire(&conf_slow_goes_on) && rota_clock_ns() < deadline) test_nap();
+    }
     if (params->fail) return rota_fail(ROTA_NODE_FAILED, "conf_slow: told to fail");
     for (uint64_t i = call->begin; i < call->end; i++) x[i] = params->alpha * x[i] + params->beta;
     return ROTA_OK;
@@ -191,7 +207,7 @@ static void items_slow(const void *params, const uint64_t *operand_bytes, uint64
                        uint64_t *out_grain) {
     (void)operand_bytes;
     *out_items = ((const conf_slow_params *)params)->n;
-    *out_grain = *out_items; /* one piece: it sleeps once */
+    *out_grain = *out_items; /* one piece: it is held once */
 }
 
 static const rota_kernel_bindable slow_bindables[] = {
