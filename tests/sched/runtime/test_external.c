@@ -28,7 +28,8 @@ static void held_on(bool on_other) {
     assert_ok(rota_wait(ticket, 0));
     assert_ok(rota_wait(later, 0));
     test_expect_words(x, WORDS, 3);
-    assert_int_equal(ra_load_relaxed(&s->options.acquires), on_other); /* what came before the point is visible */
+    assert_int_equal(ra_load_relaxed(&s->options.acquires),
+                     on_other); /* what came before the point is visible */
     assert_ok(rota_ticket_number(ticket, &number));
     assert_ok(rota_ticket_number(later, &number_later));
     assert_true(number < number_later);
@@ -258,9 +259,10 @@ static void apart(void **state) {
     both(apart_on);
 }
 
-/* A device that waits for another one's held work longer than its deadline takes nobody for lost. */
+/* A device that waits for another one's held work longer than its deadline takes nobody for lost. Once it is held no
+ * more, the device is to get on within the deadline, which a busy machine's does, too, where that is a second. */
 static void patience_on(bool on_other) {
-    enum { TIMEOUT_NS = 60000000 };
+    enum { TIMEOUT_NS = 1000000000 };
     scene *s = open_scene(on_other, TIMEOUT_NS);
     rota_buffer *x = test_words(s->device, "x", WORDS, 1), *y = test_buffer(s->runtime, "y", BYTES);
     rota_plan *plan = test_plan_1(s->device, "held", &test_increment, x, ROTA_READWRITE);
@@ -273,7 +275,7 @@ static void patience_on(bool on_other) {
         plan, &ROTA_SUBMIT_OPTIONS(.after = &point, .after_count = 1, .after_timeout_ns = PATIENCE_NS),
         &ticket));
     const rota_ticket after = submit(copies);
-    test_nap_ns(6 * TIMEOUT_NS);
+    test_nap_ns(3 * (uint64_t)TIMEOUT_NS / 2);
     assert_status(rota_poll(after), ROTA_BUSY);
     assert_ok(rota_external_timeline_signal(s->timeline, 1));
     assert_ok(rota_wait(ticket, PATIENCE_NS));
