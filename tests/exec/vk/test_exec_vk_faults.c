@@ -73,17 +73,18 @@ static void test_out_of_memory(void **state) {
     close_quiet(f, false);
 }
 
-/* A compiler that takes its time: until told, and at most 3 s. */
+/* A compiler that takes its time: until told, or until nobody does for 20 s. */
 static PFN_vkCreateComputePipelines real_compile;
-static _Atomic uint32_t compiling, compile_now;
+static _Atomic uint32_t compiling, compile_now, was_not_told;
 
 static VKAPI_ATTR VkResult VKAPI_CALL compile_slowly(VkDevice device, VkPipelineCache cache, uint32_t count,
                                                      const VkComputePipelineCreateInfo *infos,
                                                      const VkAllocationCallbacks *callbacks,
                                                      VkPipeline *pipelines) {
-    uint64_t deadline = rota_deadline_after(3000000000ull);
+    uint64_t deadline = rota_deadline_after(20000000000ull);
     atomic_store(&compiling, 1);
     while (!atomic_load(&compile_now) && rota_clock_ns() < deadline) test_nap_ms(1);
+    if (!atomic_load(&compile_now)) atomic_store(&was_not_told, 1);
     return real_compile(device, cache, count, infos, callbacks, pipelines);
 }
 
@@ -116,7 +117,6 @@ static void test_slow_compiler(void **state) {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, compile, f), 0);
     while (!atomic_load(&compiling)) test_nap_ms(1);
-    uint64_t begin = rota_clock_ns();
     rota_exec_memory *c = shared(f, BYTES);
     rota_exec_instance *instance;
     assert_ok(f->device->vtable->instance_create(f->device, copy.program, memories, &instance));
@@ -125,10 +125,9 @@ static void test_slow_compiler(void **state) {
     wait_for(f, 0);
     f->device->vtable->instance_destroy(f->device, instance);
     f->device->vtable->memory_destroy(f->device, c);
-    uint64_t took_ns = rota_clock_ns() - begin;
     atomic_store(&compile_now, 1);
     pthread_join(thread, NULL);
-    if (took_ns > 1500000000ull) fail_msg("waited %.1f s for another's compiler", (double)took_ns * 1e-9);
+    if (atomic_load(&was_not_told)) fail_msg("another's compiler was waited for");
     unload(f, copy);
     f->device->vtable->memory_destroy(f->device, a);
     f->device->vtable->memory_destroy(f->device, b);
