@@ -8,17 +8,7 @@
 #define PART 256u /* of the workspace begin at multiples of this */
 #define HALF_BYTES 2u
 
-/* By tile, type (f16, bf16), layout (nn, nt, tn, tt). */
-#define TEXT_OF(text) #text
-#define TEXT(text) TEXT_OF(text)
-#define NAME(...) TEXT(ROTA_MATMUL_EVENED_NAME(__VA_ARGS__))
-#define LAYOUTS(type, ...)                                                                                   \
-    {                                                                                                        \
-        NAME(type, nn, __VA_ARGS__), NAME(type, nt, __VA_ARGS__), NAME(type, tn, __VA_ARGS__),               \
-            NAME(type, tt, __VA_ARGS__)                                                                      \
-    }
-#define TILE(ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING, GROUP)                        \
-    {LAYOUTS(f16, ROWS, COLUMNS, STAGES, CLUSTER_M), LAYOUTS(bf16, ROWS, COLUMNS, STAGES, CLUSTER_M)},
+#define TILE(...) ROTA_MATMUL_SM90_NAMES(matmul_evened, __VA_ARGS__),
 static const char *const names[ROTA_MATMUL_SM90_TILE_COUNT][2][4] = {ROTA_MATMUL_SM90_TILES(TILE)};
 #undef TILE
 

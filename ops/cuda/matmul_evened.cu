@@ -82,6 +82,10 @@ template <class tile, bool bf16> struct stored_by_threads {
     static_assert(parts % together == 0);
     const matmul_params &p;
     void *c;
+    template <typename A>
+    static __device__ __forceinline__ stored_by_threads from(const A &args, const matmul_prepared &) {
+        return {args.params, rota_operand<void>(args, 2)};
+    }
 
     __device__ __forceinline__ void write(const float (&sums)[tile::slabs][tile::columns / 2], float alpha,
                                           uint32_t staging, uint32_t, int32_t row, int32_t column) const {
@@ -183,21 +187,5 @@ private:
     }
 };
 
-#define PRODUCT(TYPE, BF16, LAYOUT, TRANSPOSE_A, TRANSPOSE_B, ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, \
-                STAGING)                                                                                               \
-    ROTA_KERNEL_PREPARED(ROTA_MATMUL_EVENED_NAME(TYPE, LAYOUT, ROWS, COLUMNS, STAGES, CLUSTER_M), 3, matmul_params,    \
-                         matmul_prepared,                                                                              \
-                         (matmul_tile<ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING>::threads)) {   \
-        using tile = matmul_tile<ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING>;                    \
-        matmul_sm90<tile, BF16, TRANSPOSE_A, TRANSPOSE_B>(                                                             \
-            args.params, prepared, stored_by_threads<tile, BF16>{args.params, rota_operand<void>(args, 2)});           \
-    }
-#define LAYOUTS(TYPE, BF16, ...)                       \
-    PRODUCT(TYPE, BF16, nn, false, false, __VA_ARGS__) \
-    PRODUCT(TYPE, BF16, nt, false, true, __VA_ARGS__)  \
-    PRODUCT(TYPE, BF16, tn, true, false, __VA_ARGS__)  \
-    PRODUCT(TYPE, BF16, tt, true, true, __VA_ARGS__)
-#define TILE(ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING, GROUP)     \
-    LAYOUTS(f16, false, ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING) \
-    LAYOUTS(bf16, true, ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING)
+#define TILE(...) MATMUL_SM90_KERNELS(matmul_evened, stored_by_threads, __VA_ARGS__)
 ROTA_MATMUL_SM90_TILES(TILE)

@@ -20,8 +20,4 @@ typedef struct rota_matmul_move_params {
     rota_matmul_moved of[2];
 } rota_matmul_move_params;
 
-/* The products whose results the threads store; the order of the host's table is that of ROTA_MATMUL_SM90_NAME. */
-#define ROTA_MATMUL_EVENED_NAME(type, layout, rows, columns, stages, cluster)                                \
-    matmul_evened_##type##_##layout##_##rows##x##columns##_##stages##_##cluster
-
 #endif

@@ -15,17 +15,7 @@ const rota_matmul_sm90_tile rota_matmul_sm90_tiles[ROTA_MATMUL_SM90_TILE_COUNT] 
     ROTA_MATMUL_SM90_TILES(TILE)};
 #undef TILE
 
-/* By tile, type (f16, bf16), layout (nn, nt, tn, tt). */
-#define TEXT_OF(text) #text
-#define TEXT(text) TEXT_OF(text)
-#define NAME(...) TEXT(ROTA_MATMUL_SM90_NAME(__VA_ARGS__))
-#define LAYOUTS(type, ...)                                                                                   \
-    {                                                                                                        \
-        NAME(type, nn, __VA_ARGS__), NAME(type, nt, __VA_ARGS__), NAME(type, tn, __VA_ARGS__),               \
-            NAME(type, tt, __VA_ARGS__)                                                                      \
-    }
-#define TILE(ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING, GROUP)                        \
-    {LAYOUTS(f16, ROWS, COLUMNS, STAGES, CLUSTER_M), LAYOUTS(bf16, ROWS, COLUMNS, STAGES, CLUSTER_M)},
+#define TILE(...) ROTA_MATMUL_SM90_NAMES(matmul_sm90, __VA_ARGS__),
 static const char *const names[ROTA_MATMUL_SM90_TILE_COUNT][2][4] = {ROTA_MATMUL_SM90_TILES(TILE)};
 #undef TILE
 
@@ -250,8 +240,10 @@ static const rota_matmul_sm90_tile linear_tile = {.rows = ROTA_LINEAR_SM90_ROWS,
 
 #define LINEAR_NAMES(what)                                                                                   \
     {                                                                                                        \
-        {TEXT(ROTA_LINEAR_SM90_NAME(what, f16, nn)), TEXT(ROTA_LINEAR_SM90_NAME(what, f16, nt))},            \
-            {TEXT(ROTA_LINEAR_SM90_NAME(what, bf16, nn)), TEXT(ROTA_LINEAR_SM90_NAME(what, bf16, nt))},      \
+        {ROTA_MATMUL_SM90_TEXT(ROTA_LINEAR_SM90_NAME(what, f16, nn)),                                        \
+         ROTA_MATMUL_SM90_TEXT(ROTA_LINEAR_SM90_NAME(what, f16, nt))},                                       \
+            {ROTA_MATMUL_SM90_TEXT(ROTA_LINEAR_SM90_NAME(what, bf16, nn)),                                   \
+             ROTA_MATMUL_SM90_TEXT(ROTA_LINEAR_SM90_NAME(what, bf16, nt))},                                  \
     }
 static const char *const linear_names[2][2][2] = {LINEAR_NAMES(gelu), LINEAR_NAMES(gelu_gradient)};
 

@@ -3,23 +3,7 @@
 #include "ops/cuda/linear_sm90.cuh"
 #include "ops/cuda/matmul_sm90.cuh"
 
-#define PRODUCT(TYPE, BF16, LAYOUT, TRANSPOSE_A, TRANSPOSE_B, ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, \
-                STAGING)                                                                                               \
-    ROTA_KERNEL_PREPARED(ROTA_MATMUL_SM90_NAME(TYPE, LAYOUT, ROWS, COLUMNS, STAGES, CLUSTER_M), 3, matmul_params,      \
-                         matmul_prepared,                                                                              \
-                         (matmul_tile<ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING>::threads)) {   \
-        using tile = matmul_tile<ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING>;                    \
-        matmul_sm90<tile, BF16, TRANSPOSE_A, TRANSPOSE_B>(args.params, prepared,                                       \
-                                                          stored_by_map<tile, BF16>{&prepared.c});                     \
-    }
-#define LAYOUTS(TYPE, BF16, ...)                       \
-    PRODUCT(TYPE, BF16, nn, false, false, __VA_ARGS__) \
-    PRODUCT(TYPE, BF16, nt, false, true, __VA_ARGS__)  \
-    PRODUCT(TYPE, BF16, tn, true, false, __VA_ARGS__)  \
-    PRODUCT(TYPE, BF16, tt, true, true, __VA_ARGS__)
-#define TILE(ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING, GROUP)     \
-    LAYOUTS(f16, false, ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING) \
-    LAYOUTS(bf16, true, ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING)
+#define TILE(...) MATMUL_SM90_KERNELS(matmul_sm90, stored_by_map, __VA_ARGS__)
 ROTA_MATMUL_SM90_TILES(TILE)
 
 #define LINEAR(WHAT, EPILOGUE, TYPE, BF16, LAYOUT, TRANSPOSE_B)                                        \

@@ -202,6 +202,10 @@ template <class tile, bool bf16> struct stored_by_map {
     static constexpr bool by_map = true;
     const tensor_map *map;
     uint32_t piece = 0;
+    template <typename A>
+    static __device__ __forceinline__ stored_by_map from(const A &, const matmul_prepared &prepared) {
+        return {&prepared.c};
+    }
     __device__ __forceinline__ void write(const float (&sums)[tile::slabs][tile::columns / 2], float alpha,
                                           uint32_t staging, uint32_t warpgroup, int32_t row, int32_t column) {
         matmul_write<tile, bf16>(sums, alpha, staging, warpgroup, map, row, column, piece);
@@ -287,5 +291,27 @@ __device__ __forceinline__ void matmul_sm90(const matmul_params &p, const matmul
     /* No block may end while another can still write to its shared memory or arrive at its barriers. */
     if constexpr (tile::cluster > 1) cluster_sync();
 }
+
+/* ---- Kernels ---- */
+
+/* Those of a tile, for f16 and bf16, for each way that a and b may lie in memory. `of`: of ROTA_MATMUL_SM90_NAME;
+ * `stored`: what results go out by, a template of the tile and of whether they are bf16. */
+#define MATMUL_SM90_KERNELS(of, stored, rows, columns, warpgroups, stages, cluster_m, cluster_n, staging, group)  \
+    MATMUL_SM90_LAYOUTS(of, stored, f16, false, rows, columns, warpgroups, stages, cluster_m, cluster_n, staging) \
+    MATMUL_SM90_LAYOUTS(of, stored, bf16, true, rows, columns, warpgroups, stages, cluster_m, cluster_n, staging)
+#define MATMUL_SM90_LAYOUTS(of, stored, type, is_bf16, ...)                      \
+    MATMUL_SM90_KERNEL(of, stored, type, is_bf16, nn, false, false, __VA_ARGS__) \
+    MATMUL_SM90_KERNEL(of, stored, type, is_bf16, nt, false, true, __VA_ARGS__)  \
+    MATMUL_SM90_KERNEL(of, stored, type, is_bf16, tn, true, false, __VA_ARGS__)  \
+    MATMUL_SM90_KERNEL(of, stored, type, is_bf16, tt, true, true, __VA_ARGS__)
+#define MATMUL_SM90_KERNEL(of, stored, type, is_bf16, layout, transpose_a, transpose_b, rows, columns, warpgroups,    \
+                           stages, cluster_m, cluster_n, staging)                                                     \
+    ROTA_KERNEL_PREPARED(ROTA_MATMUL_SM90_NAME(of, type, layout, rows, columns, stages, cluster_m), 3, matmul_params, \
+                         matmul_prepared,                                                                             \
+                         (matmul_tile<rows, columns, warpgroups, stages, cluster_m, cluster_n, staging>::threads)) {  \
+        using tile = matmul_tile<rows, columns, warpgroups, stages, cluster_m, cluster_n, staging>;                   \
+        matmul_sm90<tile, is_bf16, transpose_a, transpose_b>(args.params, prepared,                                   \
+                                                             stored<tile, is_bf16>::from(args, prepared));            \
+    }
 
 #endif

@@ -42,8 +42,24 @@
      2 * 8 + 2 * 4 * ROTA_LINEAR_SM90_COLUMNS)
 #define ROTA_LINEAR_SM90_NAME(what, type, layout) linear_sm90_##what##_##type##_##layout
 
-/* The kernels' names, and their order in the host's table: by type, layout, tile. */
-#define ROTA_MATMUL_SM90_NAME(type, layout, rows, columns, stages, cluster)                                  \
-    matmul_sm90_##type##_##layout##_##rows##x##columns##_##stages##_##cluster
+/* A kernel's name. `of`: matmul_sm90, or matmul_evened, whose results the threads store. */
+#define ROTA_MATMUL_SM90_NAME(of, type, layout, rows, columns, stages, cluster)                              \
+    of##_##type##_##layout##_##rows##x##columns##_##stages##_##cluster
+
+/* A tile's names in the host's table [tile][type][layout]: f16, bf16; nn, nt, tn, tt. */
+#define ROTA_MATMUL_SM90_NAMES(of, rows, columns, warpgroups, stages, cluster_m, cluster_n, staging, group)  \
+    {                                                                                                        \
+        ROTA_MATMUL_SM90_NAMES_OF(of, f16, rows, columns, stages, cluster_m),                                \
+            ROTA_MATMUL_SM90_NAMES_OF(of, bf16, rows, columns, stages, cluster_m)                            \
+    }
+#define ROTA_MATMUL_SM90_NAMES_OF(of, type, ...)                                                             \
+    {                                                                                                        \
+        ROTA_MATMUL_SM90_TEXT(ROTA_MATMUL_SM90_NAME(of, type, nn, __VA_ARGS__)),                             \
+            ROTA_MATMUL_SM90_TEXT(ROTA_MATMUL_SM90_NAME(of, type, nt, __VA_ARGS__)),                         \
+            ROTA_MATMUL_SM90_TEXT(ROTA_MATMUL_SM90_NAME(of, type, tn, __VA_ARGS__)),                         \
+            ROTA_MATMUL_SM90_TEXT(ROTA_MATMUL_SM90_NAME(of, type, tt, __VA_ARGS__))                          \
+    }
+#define ROTA_MATMUL_SM90_TEXT(name) ROTA_MATMUL_SM90_TEXT_OF(name)
+#define ROTA_MATMUL_SM90_TEXT_OF(name) #name
 
 #endif
