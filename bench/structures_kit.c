@@ -3,6 +3,7 @@
 #include <ck_ht.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/hash.h"
 #include "base/ring_spsc.h" /* IWYU pragma: keep */
 #include "base/set.h"
 #include "base/stack_upmc.h" /* IWYU pragma: keep */
@@ -47,7 +48,7 @@ static bool same_name(const void *a, const void *b) {
 }
 
 static unsigned long hash_pointer(const void *object, unsigned long seed) {
-    return structure_hash_pointer(object) ^ seed;
+    return rota_hash_pointer(object) ^ seed;
 }
 
 static bool same_pointer(const void *a, const void *b) {
@@ -77,7 +78,7 @@ bool structure_pointers_kit(void *memory, uint64_t rounds) {
 /* By the pointer itself as a key of 64 bits, which no object is read for. */
 static void hash_key(ck_ht_hash_t *out, const void *key, size_t bytes, uint64_t seed) {
     (void)bytes;
-    out->value = structure_hash_pointer(*(void *const *)key) ^ seed;
+    out->value = rota_hash_pointer(*(void *const *)key) ^ seed;
 }
 
 static void *table_malloc(size_t size) {

@@ -20,9 +20,4 @@ static inline uint64_t structure_hash_name(const structure_object *object) {
     return rota_hash_text(ROTA_HASH_BEGIN, object->name);
 }
 
-static inline uint64_t structure_hash_pointer(const void *pointer) {
-    const uint64_t x = (uint64_t)(uintptr_t)pointer * 0x9e3779b97f4a7c15u;
-    return x ^ x >> 32;
-}
-
 #endif

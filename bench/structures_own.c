@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <stdio.h>
+#include "base/hash.h"
 #include "base/ring_spsc.h" /* IWYU pragma: keep */
 #include "base/sleep.h"
 #include "base/stack_upmc.h" /* IWYU pragma: keep */
@@ -61,14 +62,14 @@ bool structure_pointers_own(void *memory, uint64_t rounds) {
     static const structure_object *cells[CELLS];
     memset(cells, 0, sizeof cells);
     for (uint32_t i = 0; i < STRUCTURE_OBJECTS; i++) {
-        uint64_t cell = structure_hash_pointer(&o->objects[i]) % CELLS;
+        uint64_t cell = rota_hash_pointer(&o->objects[i]) % CELLS;
         while (cells[cell]) cell = (cell + 1) % CELLS;
         cells[cell] = &o->objects[i];
     }
     bool right = true;
     for (uint64_t r = 0; r < rounds; r++)
         for (uint32_t i = 0; i < STRUCTURE_OBJECTS; i++) {
-            uint64_t cell = structure_hash_pointer(&o->objects[i]) % CELLS;
+            uint64_t cell = rota_hash_pointer(&o->objects[i]) % CELLS;
             while (cells[cell] && cells[cell] != &o->objects[i]) cell = (cell + 1) % CELLS;
             right = cells[cell] == &o->objects[i] && right;
         }

@@ -1,6 +1,7 @@
 /* Tapes: what ops are recorded with, and what is known of the buffers that they touch. */
 #include "ops/tape.h"
 #include "base/given.h"
+#include "base/hash.h"
 
 #include "base/sized_copy.h"
 #include "graph/graph_internal.h" /* IWYU pragma: keep */
@@ -111,15 +112,11 @@ rota_status rota_tape_temporary(rota_tape *tape, const char *name, rota_dtype dt
     return rota_tape_tensor(tape, ROTA_BUFFER_TRANSIENT, name, dtype, rank, shape, out_tensor);
 }
 
-static uint64_t hash(const void *pointer) {
-    uint64_t x = (uint64_t)(uintptr_t)pointer * 0x9E3779B97F4A7C15u;
-    return x ^ x >> 32;
-}
-
 /* ---- Names ---- */
 
 rota_status rota_tape_label_of(rota_tape *tape, const char *text, const char *suffix, const char **out_made) {
-    rota_tape_label *label = &tape->labels[(hash(text) + (uint8_t)suffix[0]) & (ROTA_TAPE_LABELS - 1)];
+    rota_tape_label *label =
+        &tape->labels[(rota_hash_word((uintptr_t)text) + (uint8_t)suffix[0]) & (ROTA_TAPE_LABELS - 1)];
     /* An op's own name may be another one's by now, in the same place; what this made of it stays. */
     if (label->of != text || (!suffix[0] && strcmp(label->made, text) != 0)) {
         const size_t length = strlen(text), more = strlen(suffix) + 1;
@@ -136,7 +133,7 @@ rota_status rota_tape_label_of(rota_tape *tape, const char *text, const char *su
 /* ---- Buffers by address ---- */
 
 static rota_tape_buffer *find(rota_tape_buffer *map, uint64_t capacity, const rota_buffer *root) {
-    uint64_t i = hash(root) & (capacity - 1);
+    uint64_t i = rota_hash_pointer(root) & (capacity - 1);
     while (map[i].root && map[i].root != root) i = (i + 1) & (capacity - 1);
     return &map[i];
 }

@@ -2,6 +2,7 @@
  * every segment given its real queue. */
 #include "exec/vk/vk_program.h"
 #include <stdio.h>
+#include "base/hash.h"
 #include "exec/common/checks.h"
 #include "graph/kernel_calls.h"
 #include "exec/vk/vk_device.h"
@@ -130,11 +131,10 @@ static rota_status check_kernel(const maker *m, const rota_exec_command *command
 
 static rota_status find_pipeline(maker *m, const rota_vk_pipeline_key *key,
                                  const rota_vk_pipeline **out_pipeline) {
-    uint64_t hash = (uint64_t)(uintptr_t)key->kernel >> 4;
-    hash = (hash ^ key->slot_mask ^ ((uint64_t)key->bind_mask << 32)) * 0x9E3779B97F4A7C15ull;
-    for (uint32_t i = 0; i < key->kernel->vk.spec_count; i++)
-        hash = (hash ^ key->spec[i]) * 0x9E3779B97F4A7C15ull;
-    known_pipeline *known = &m->known[hash >> 58];
+    uint32_t hash = rota_hash_pointer(key->kernel);
+    hash = rota_hash_word(hash ^ key->slot_mask ^ (uint64_t)key->bind_mask << 32);
+    for (uint32_t i = 0; i < key->kernel->vk.spec_count; i++) hash = rota_hash_word(hash ^ key->spec[i]);
+    known_pipeline *known = &m->known[hash % KNOWN_MAX];
     if (!known->pipeline || memcmp(&known->key, key, sizeof *key) != 0) {
         ROTA_TRY(rota_vk_pipeline_get(m->device, key, &known->pipeline));
         known->key = *key;

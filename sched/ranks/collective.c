@@ -185,7 +185,7 @@ static bool begin_by_communicator(by_communicator *all, uint32_t count) {
 }
 
 static const recorded **cell_of(const by_communicator *all, const rota_communicator *communicator) {
-    uint64_t i = (uintptr_t)communicator * 0x9e3779b97f4a7c15u >> 32 & all->mask;
+    uint64_t i = rota_hash_pointer(communicator) & all->mask;
     while (all->cells[i] && all->cells[i]->communicator != communicator) i = (i + 1) & all->mask;
     return &all->cells[i];
 }

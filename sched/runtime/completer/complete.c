@@ -15,6 +15,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "sched/runtime/completer/callbacks.h"
 #include "sched/runtime/completer/complete.h"
 #include "sched/runtime/completer/completer.h"
@@ -97,10 +98,6 @@ static void put(rota_completer *c, rota_completion *completion, uint64_t point) 
 
 /* ---- Watches by submission's number: a treap, through `child` and `sibling` ---- */
 
-static uint64_t priority_of(const rota_completion *completion) {
-    return (uintptr_t)completion * 0x9e3779b97f4a7c15u; /* addresses lie in rows */
-}
-
 /* Numbers below go left. */
 static void split(rota_completion *root, uint64_t number, rota_completion **out_left,
                   rota_completion **out_right) {
@@ -118,7 +115,7 @@ static void split(rota_completion *root, uint64_t number, rota_completion **out_
 static rota_completion *merge(rota_completion *left, rota_completion *right) {
     if (!left) return right;
     if (!right) return left;
-    if (priority_of(left) > priority_of(right)) {
+    if (rota_hash_priority(left) > rota_hash_priority(right)) {
         left->sibling = merge(left->sibling, right);
         return left;
     }
