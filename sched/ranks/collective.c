@@ -225,12 +225,13 @@ typedef struct first_failure {
     char text[ROTA_ERROR_MESSAGE_MAX];
 } first_failure;
 
-static bool is_ok(first_failure *failure, rota_status status) {
+/* `status`, whose message is the thread's last. */
+static rota_status keep_first_failure(first_failure *failure, rota_status status) {
     if (status != ROTA_OK && failure->status == ROTA_OK) {
         failure->status = status;
         (void)snprintf(failure->text, sizeof failure->text, "%s", rota_last_error());
     }
-    return status == ROTA_OK;
+    return status;
 }
 
 static uint32_t find_parts(void *const *users, uint32_t count, const by_communicator *first,
@@ -253,11 +254,12 @@ static void compare_parts(compared_part *parts, uint32_t count, first_failure *f
     for (uint32_t i = 0; i < count; i++) {
         rota_collective_position position = collective_of(parts[i].first).position;
         position.next = find_first;
-        (void)is_ok(failure,
-                    rota_comparison_begin(parts[i].first->communicator, &position, &parts[i].comparison));
+        (void)keep_first_failure(
+            failure, rota_comparison_begin(parts[i].first->communicator, &position, &parts[i].comparison));
     }
     for (uint32_t i = 0; i < count; i++)
-        if (parts[i].comparison && !is_ok(failure, rota_comparison_await_turn(parts[i].comparison)))
+        if (parts[i].comparison &&
+            keep_first_failure(failure, rota_comparison_await_turn(parts[i].comparison)) != ROTA_OK)
             parts[i].comparison = NULL;
     for (uint32_t i = 0; i < count; i++) {
         if (!parts[i].comparison) continue;
@@ -269,7 +271,8 @@ static void compare_parts(compared_part *parts, uint32_t count, first_failure *f
     for (uint32_t i = 0; i < count; i++) {
         bool is_over = true;
         if (parts[i].comparison)
-            (void)is_ok(failure, rota_comparison_wait(parts[i].comparison, &deadline_ns, &is_over));
+            (void)keep_first_failure(failure,
+                                     rota_comparison_wait(parts[i].comparison, &deadline_ns, &is_over));
         /* A thread that does not come back has it. */
         if (!is_over) rota_graph_retain(parts[i].first->list->graph);
     }
@@ -283,8 +286,8 @@ static rota_status compared(void *const *users, uint32_t count) {
         compare_parts(parts, find_parts(users, count, &first, parts), &failure);
         free(first.cells);
     } else {
-        (void)is_ok(&failure,
-                    rota_fail(ROTA_OUT_OF_MEMORY, "no host memory to compare %u collectives", count));
+        (void)keep_first_failure(
+            &failure, rota_fail(ROTA_OUT_OF_MEMORY, "no host memory to compare %u collectives", count));
     }
     free(parts);
     return failure.status == ROTA_OK ? ROTA_OK : rota_fail(failure.status, "%s", failure.text);

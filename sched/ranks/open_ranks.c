@@ -37,7 +37,8 @@ typedef struct asked_open {
 /* Where the library that opened it let that pass, all ranks have come: they have this long for the rest. */
 static const uint64_t rest_ns = 1000000000u;
 
-static uint64_t later_ns(uint64_t deadline_ns, uint64_t least_ns) {
+/* The deadline, or the time `least_ns` from now where that is later. */
+static uint64_t extended_deadline_ns(uint64_t deadline_ns, uint64_t least_ns) {
     const uint64_t soon_ns = rota_deadline_after(least_ns);
     return soon_ns > deadline_ns ? soon_ns : deadline_ns;
 }
@@ -59,8 +60,8 @@ static void open_on_thread(rota_rank_call *call) {
     const uint64_t timeout_ns = asked->timeout_ns;
     rota_status status = open_engine(asked, &engine);
     if (status == ROTA_OK) status = rota_messages_open(engine, asked->name, timeout_ns, &made);
-    if (status == ROTA_OK &&
-        (status = rota_transport_identify(made, later_ns(asked->deadline_ns, rest_ns))) != ROTA_OK) {
+    if (status == ROTA_OK && (status = rota_transport_identify(
+                                  made, extended_deadline_ns(asked->deadline_ns, rest_ns))) != ROTA_OK) {
         rota_communicator_drop(thread, made);
         made = NULL;
     }

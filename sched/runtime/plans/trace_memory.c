@@ -36,8 +36,8 @@ static void find_lives(const rota_trace *trace, rota_exec_time *lives) {
     }
 }
 
-/* Whose memory an access's physical takes over in the operation, which touches it first. */
-static uint32_t handed_on_to(const rota_plan *plan, const rota_operation *it, uint32_t access) {
+/* The physical whose memory that of an access reuses in place, in the operation that touches it first. */
+static uint32_t inplace_source(const rota_plan *plan, const rota_operation *it, uint32_t access) {
     const rota_compile_info *info = rota_plan_info(plan);
     const rota_exec_operand *operands = info->accesses + it->first_access;
     const uint32_t to = rota_access_physical(plan, it, access);
@@ -59,7 +59,7 @@ static void find_inplace(const rota_plan *plan, uint32_t *inplace_of) {
         for (uint32_t i = 0; i < it->access_count; i++) {
             const uint32_t to = rota_access_physical(plan, it, i);
             if (to != ROTA_NONE && info->physicals[to].is_inplace && !inplace_of[to])
-                inplace_of[to] = handed_on_to(plan, it, i) + 1;
+                inplace_of[to] = inplace_source(plan, it, i) + 1;
         }
     }
 }
