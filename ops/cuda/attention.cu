@@ -33,7 +33,7 @@ template <int OUT, typename A> ROTA_DEVICE void attention_columns(const A &args,
     float *out = rota_operand<float>(args, 3) + block.offset(p.out_stride, block.first);
     float *lse = rota_operand<float>(args, 4) + block.pair * p.queries + block.first;
     const float scale = p.scale * LOG2_E; /* scores in powers of 2 */
-    [[maybe_unused]] const attention_dropping<attention_arguments<A>::DROPS> drop(args, block.pair, p.queries, p.keys);
+    [[maybe_unused]] const auto drop = dropping_of(args, block.pair, p.queries, p.keys);
 
     for (uint32_t first = 0; first < p.dim; first += OUT) {
         attention_result<OUT> total;

@@ -39,7 +39,7 @@ template <int OUT, typename A> ROTA_DEVICE void query_columns(const A &args, att
     const float *k = rota_operand<const float>(args, 1) + kv_at, *v = rota_operand<const float>(args, 2) + kv_at;
     const float *stats = rota_operand<const float>(args, 4) + 2 * (block.pair * p.queries + block.first);
     float *dq = rota_operand<float>(args, 5) + q_at;
-    [[maybe_unused]] const attention_dropping<attention_arguments<A>::DROPS> drop(args, block.pair, p.queries, p.keys);
+    [[maybe_unused]] const auto drop = dropping_of(args, block.pair, p.queries, p.keys);
     float lse[R], delta[R], factor[R];
 #pragma unroll
     for (int i = 0; i < R; i++) {
@@ -58,7 +58,7 @@ template <int OUT, typename A> ROTA_DEVICE void query_columns(const A &args, att
             float score[R][L], dp[R][L];
             dots(t, s, q, keys, score);
             dots(t, s, dout, values, dp);
-            [[maybe_unused]] uint32_t kept = 0; /* bit 4 i + j of row i and lane j */
+            [[maybe_unused]] uint32_t kept = 0;
             if constexpr (attention_arguments<A>::DROPS)
                 kept = kept_scores(drop, t, block.first, key);
 #pragma unroll
@@ -96,7 +96,7 @@ template <int OUT, typename A> ROTA_DEVICE void key_value_columns(const A &args,
     const float *dout = rota_operand<const float>(args, 3) + block.offset(p.out_stride, 0);
     const float *stats = rota_operand<const float>(args, 4) + 2 * block.pair * p.queries;
     float *dk = rota_operand<float>(args, 5) + kv_at, *dv = rota_operand<float>(args, 6) + kv_at;
-    [[maybe_unused]] const attention_dropping<attention_arguments<A>::DROPS> drop(args, block.pair, p.queries, p.keys);
+    [[maybe_unused]] const auto drop = dropping_of(args, block.pair, p.queries, p.keys);
     float factor[R], one[R];
 #pragma unroll
     for (int i = 0; i < R; i++) factor[i] = p.scale, one[i] = 1.0f;
@@ -112,12 +112,9 @@ template <int OUT, typename A> ROTA_DEVICE void key_value_columns(const A &args,
             float score[R][L], dp[R][L];
             dots(t, s, k, queries, score);
             dots(t, s, v, douts, dp);
-            [[maybe_unused]] uint32_t kept = 0; /* bit 4 i + j of row i and lane j */
-            if constexpr (attention_arguments<A>::DROPS) {
-#pragma unroll 1
-                for (int e = 0; e < R * L; e++)
-                    if (drop.keeps(query + t.lane(e % L), block.first + t.row(e / L))) kept |= 1u << e;
-            }
+            [[maybe_unused]] uint32_t kept = 0;
+            if constexpr (attention_arguments<A>::DROPS)
+                kept = kept_scores_across(drop, t, block.first, query);
 #pragma unroll
             for (int j = 0; j < L; j++) {
                 const uint32_t lane = t.lane(j);

@@ -32,6 +32,10 @@ struct attention_extents {
 template <int N, typename P> ROTA_DEVICE const rota_attention_draw &draw_of(const rota_args<N, P> &args) {
     return *rota_operand<const rota_attention_draw>(args, N - 1);
 }
+template <int N, typename P> ROTA_DEVICE attention_extents extents_of(const rota_args<N, P> &args) {
+    const P &p = args.params;
+    return {p.batch, p.heads, p.queries, p.keys, p.dim, p.flags, draw_of(args).scale};
+}
 template <int N> struct attention_arguments<rota_args<N, rota_attention_drop_params>> {
     static constexpr bool DROPS = true;
     struct all : attention_extents {
@@ -39,8 +43,7 @@ template <int N> struct attention_arguments<rota_args<N, rota_attention_drop_par
     };
     ROTA_DEVICE static all params(const rota_args<N, rota_attention_drop_params> &args) {
         const rota_attention_drop_params &p = args.params;
-        return {{p.batch, p.heads, p.queries, p.keys, p.dim, p.flags, draw_of(args).scale},
-                p.q_stride, p.k_stride, p.v_stride, p.out_stride};
+        return {extents_of(args), p.q_stride, p.k_stride, p.v_stride, p.out_stride};
     }
 };
 template <int N> struct attention_arguments<rota_args<N, rota_attention_drop_backward_params>> {
@@ -50,8 +53,7 @@ template <int N> struct attention_arguments<rota_args<N, rota_attention_drop_bac
     };
     ROTA_DEVICE static all params(const rota_args<N, rota_attention_drop_backward_params> &args) {
         const rota_attention_drop_backward_params &p = args.params;
-        return {{p.batch, p.heads, p.queries, p.keys, p.dim, p.flags, draw_of(args).scale},
-                p.q_stride, p.kv_stride, p.out_stride};
+        return {extents_of(args), p.q_stride, p.kv_stride, p.out_stride};
     }
 };
 
@@ -94,5 +96,10 @@ template <bool DROPS> struct attention_dropping {
 template <> struct attention_dropping<true> : attention_drop {
     using attention_drop::attention_drop;
 };
+template <typename A>
+ROTA_DEVICE attention_dropping<attention_arguments<A>::DROPS> dropping_of(const A &args, uint64_t pair,
+                                                                          uint32_t queries, uint32_t keys) {
+    return {args, pair, queries, keys};
+}
 
 #endif

@@ -41,7 +41,7 @@ template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(co
 
     const uint32_t own = threadIdx.x / 32 * BLOCKS * 16; /* the warp's first row */
     const float scale = p.scale * LOG2_E;                /* scores in powers of 2 */
-    [[maybe_unused]] const attention_dropping<attention_arguments<A>::DROPS> drop(args, block.pair, p.queries, p.keys);
+    [[maybe_unused]] const auto drop = dropping_of(args, block.pair, p.queries, p.keys);
     uint32_t left[BLOCKS][D / 16][4];
     warp_result<D> total[BLOCKS];
     float maximum[BLOCKS][2], sum[BLOCKS][2]; /* sum: of this thread's lanes */
@@ -187,7 +187,7 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
 
     const uint32_t own = threadIdx.x / 32 * 16;
     const float scale = p.scale * LOG2_E;
-    [[maybe_unused]] const attention_dropping<attention_arguments<A>::DROPS> drop(args, block.pair, p.queries, p.keys);
+    [[maybe_unused]] const auto drop = dropping_of(args, block.pair, p.queries, p.keys);
     uint32_t q_left[D / 16][4], dout_left[D / 16][4];
 #pragma unroll
     for (int i = 0; i < D / 16; i++) {
@@ -281,7 +281,7 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
 
     const uint32_t own = threadIdx.x / 32 * 16;
     const float scale = p.scale * LOG2_E;
-    [[maybe_unused]] const attention_dropping<attention_arguments<A>::DROPS> drop(args, block.pair, p.queries, p.keys);
+    [[maybe_unused]] const auto drop = dropping_of(args, block.pair, p.queries, p.keys);
     warp_result<D> total_k, total_v;
     total_k.clear();
     total_v.clear();
