@@ -28,11 +28,27 @@ static uint64_t workspace_of_cublaslt(const rota_matmul_params *p, const rota_cu
     return bytes < WORKSPACE_BYTES_MAX ? bytes : WORKSPACE_BYTES_MAX;
 }
 
+/* Of whatever may yet be measured to be the fastest; by table, of what that takes. */
+static uint64_t workspace_of_any(const rota_matmul_params *p, rota_dtype dtype,
+                                 const rota_cuda_target *target) {
+    const bool is_left_out = target->by_table && rota_cublaslt_present() && !rota_matmul_evened_by_table(p);
+    const uint64_t by_cublaslt = workspace_of_cublaslt(p, target),
+                   evened = is_left_out ? 0 : rota_matmul_evened_workspace(p, dtype, target);
+    return by_cublaslt > evened ? by_cublaslt : evened;
+}
+
 uint64_t rota_cuda_product_workspace(const rota_matmul_params *p, rota_dtype dtype,
                                      const rota_cuda_target *target) {
-    const uint64_t by_cublaslt = workspace_of_cublaslt(p, target),
-                   evened = rota_matmul_evened_workspace(p, dtype, target);
-    return by_cublaslt > evened ? by_cublaslt : evened;
+    rota_matmul_params product = *p;
+    rota_matmul_choice choice;
+    bool measured = rota_matmul_choice_find(&product, dtype, target, &choice);
+    if (measured && choice.way == ROTA_MATMUL_SEPARATELY) {
+        product.flags &= ~(uint32_t)ROTA_LINEAR_EPILOGUE;
+        measured = rota_matmul_choice_find(&product, dtype, target, &choice);
+    }
+    if (!measured) return workspace_of_any(&product, dtype, target);
+    if (choice.way == ROTA_MATMUL_BY_CUBLASLT) return choice.algorithm.workspace_bytes;
+    return choice.way == ROTA_MATMUL_BY_EVENED ? rota_matmul_evened_workspace(&product, dtype, target) : 0;
 }
 
 void rota_cuda_product_call_of(const rota_cuda_call *call, const rota_matmul_params *params,

@@ -49,7 +49,8 @@ typedef struct rota_cuda_product_call {
 void rota_cuda_product_call_of(const rota_cuda_call *call, const rota_matmul_params *params,
                                const uint32_t indices[4], rota_cuda_product_call *out_product);
 
-/* Bytes of workspace that a product's library node asks for. */
+/* Bytes of workspace that a product's library node asks for: where its way is known, what that wants; before it is
+ * measured, the most that any of them wants. */
 uint64_t rota_cuda_product_workspace(const rota_matmul_params *params, rota_dtype dtype,
                                      const rota_cuda_target *target);
 

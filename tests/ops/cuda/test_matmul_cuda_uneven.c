@@ -343,6 +343,50 @@ static void by_table(void **state) {
     rota_choices_forget();
 }
 
+/* Of a gradient of GPT-2's words, whose operand takes 393 MiB to move: before it is measured, by what is measured to be
+ * the fastest, and by table. */
+static void what_is_asked_for(void **state) {
+    (void)state;
+    skip_without_images();
+    rota_cuda_target table = hopper;
+    table.by_table = true;
+    rota_choices_forget();
+    rota_matmul_params p = product(4096, 768, 50257, 0);
+    const uint64_t moved = UINT64_C(4096) * 50264 * 2;
+    assert_int_equal(rota_cuda_product_workspace(&p, ROTA_BF16, &hopper), moved);
+    assert_int_equal(rota_cuda_product_workspace(&p, ROTA_BF16, &table), moved);
+    choose(&p, &(rota_matmul_choice){.way = ROTA_MATMUL_BY_EVENED});
+    assert_int_equal(rota_cuda_product_workspace(&p, ROTA_BF16, &hopper), moved);
+    choose(&p,
+           &(rota_matmul_choice){.way = ROTA_MATMUL_BY_CUBLASLT, .algorithm = {.workspace_bytes = 12288}});
+    assert_int_equal(rota_cuda_product_workspace(&p, ROTA_BF16, &hopper), 12288);
+    assert_int_equal(rota_cuda_product_workspace(&p, ROTA_BF16, &table), moved); /* whatever was measured */
+    p.flags &= ~(uint32_t)ROTA_MATMUL_ALIGNED_16; /* cuBLASLt's by table, whose tiles leave nobody idle */
+    assert_int_equal(rota_cuda_product_workspace(&p, ROTA_BF16, &table), 0);
+    /* With an epilogue that is a kernel of its own: what the product alone wants. */
+    const rota_matmul_params alone = product(512, 1024, 1003, 0);
+    rota_matmul_params fused = alone;
+    fused.flags |= ROTA_LINEAR_GELU | ROTA_LINEAR_KEEP;
+    const uint64_t any = rota_cuda_product_workspace(&fused, ROTA_BF16, &hopper);
+    assert_true(any >= rota_matmul_evened_workspace(&alone, ROTA_BF16, &hopper));
+    choose(&fused, &(rota_matmul_choice){.way = ROTA_MATMUL_SEPARATELY});
+    assert_int_equal(rota_cuda_product_workspace(&fused, ROTA_BF16, &hopper), any);
+    char key[ROTA_CHOICE_KEY_MAX];
+    rota_matmul_choice way = {.way = ROTA_MATMUL_BY_CUBLASLT, .algorithm = {.workspace_bytes = 4096}};
+    rota_matmul_choice_key(&alone, ROTA_BF16, &hopper, key, sizeof key);
+    rota_choices_remember(NULL, key, &way, sizeof way);
+    assert_int_equal(rota_cuda_product_workspace(&fused, ROTA_BF16, &hopper), 4096);
+    /* Even rows: rota's other kernels want none. */
+    p = product(256, 256, 256, 0);
+    assert_true(rota_cuda_product_workspace(&p, ROTA_BF16, &hopper) > 0);
+    rota_choices_forget();
+    way = (rota_matmul_choice){.way = ROTA_MATMUL_BY_SM90};
+    rota_matmul_choice_key(&p, ROTA_BF16, &hopper, key, sizeof key);
+    rota_choices_remember(NULL, key, &way, sizeof way);
+    assert_int_equal(rota_cuda_product_workspace(&p, ROTA_BF16, &hopper), 0);
+    rota_choices_forget();
+}
+
 static const char *why(const rota_matmul_params *p, const rota_cuda_target *target) {
     static char text[16384];
     rota_text_out out = {text, sizeof text, 0};
@@ -445,10 +489,11 @@ static void what_is_measured(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_moved),   cmocka_unit_test(what_is_refused),
-                                       cmocka_unit_test(what_a_call_has), cmocka_unit_test(what_is_launched),
-                                       cmocka_unit_test(by_table),        cmocka_unit_test(linear_layers),
-                                       cmocka_unit_test(what_is_measured)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_moved),    cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(what_a_call_has),  cmocka_unit_test(what_is_launched),
+        cmocka_unit_test(by_table),         cmocka_unit_test(linear_layers),
+        cmocka_unit_test(what_is_measured), cmocka_unit_test(what_is_asked_for)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else /* nor has the library */
