@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
-#include "base/utf8.h"
 #include "bench/files.h"
+#include "examples/common/utf8.h"
 #include "run_report_page.h"
 
 /* A JSON string that may stand in a script element; U+FFFD for each byte that is not UTF-8. */
@@ -18,15 +18,15 @@ static void put_text(FILE *file, const char *text) {
     size_t left = strlen(text);
     fputc('"', file);
     for (const unsigned char *c = (const unsigned char *)text; left;) {
-        const size_t length = rota_utf8_length(c, left);
-        if (!length)
-            fputs(ROTA_UTF8_REPLACEMENT, file);
+        size_t length;
+        if (utf8_decode(c, left, &length) >= UTF8_RAW_BYTE)
+            fputs("\xEF\xBF\xBD", file);
         else if (*c < 0x20 || *c == '"' || *c == '\\' || *c == '<' || *c == '>' || *c == '&' || *c == 0x7f)
             fprintf(file, "\\u%04x", *c);
         else
             fwrite(c, 1, length, file);
-        c += length ? length : 1;
-        left -= length ? length : 1;
+        c += length;
+        left -= length;
     }
     fputc('"', file);
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "bench/files.h"
 #include "examples/gpt/bpe.h"
-#include "examples/gpt/utf8.h"
+#include "examples/common/utf8.h"
 
 #define FIRST_LINE "#version: 0.2"
 #define OWN_LINE FIRST_LINE " rota, merges: "
@@ -28,7 +28,7 @@ static void list_characters(uint32_t out_codes[256]) {
 static size_t unprint(const uint32_t codes[256], unsigned char *text, size_t size) {
     size_t count = 0;
     for (size_t offset = 0, length; offset < size; offset += length) {
-        uint32_t code = gpt_utf8_decode(text + offset, size - offset, &length), b = 0;
+        uint32_t code = utf8_decode(text + offset, size - offset, &length), b = 0;
         while (b < 256 && codes[b] != code) b++;
         if (b == 256) return SIZE_MAX;
         text[count++] = (unsigned char)b;
@@ -41,7 +41,7 @@ static void print_string(FILE *stream, const gpt_bpe *bpe, const uint32_t codes[
     const unsigned char *bytes = string_set_get(&bpe->strings, string, &size);
     for (size_t i = 0; i < size; i++) {
         unsigned char utf8[4];
-        fwrite(utf8, 1, gpt_utf8_encode(codes[bytes[i]], utf8), stream);
+        fwrite(utf8, 1, utf8_encode(codes[bytes[i]], utf8), stream);
     }
 }
 

@@ -4,7 +4,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdio.h>
-#include "examples/gpt/utf8.h"
+#include "examples/common/utf8.h"
 
 /* White space is Unicode's property White_Space, which PCRE2's \s is not quite. */
 #define SPACE                                                                                                \
@@ -16,7 +16,7 @@ static const char pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^"
 
 static size_t valid_run(const unsigned char *text, size_t size) {
     size_t offset = 0, length;
-    while (offset < size && gpt_utf8_decode(text + offset, size - offset, &length) < GPT_RAW_BYTE)
+    while (offset < size && utf8_decode(text + offset, size - offset, &length) < UTF8_RAW_BYTE)
         offset += length;
     return offset;
 }

@@ -7,7 +7,7 @@
 #include "examples/common/checkpoint.h"
 #include "examples/gpt/checkpoint_files.h"
 #include "examples/gpt/checkpoint.h"
-#include "examples/gpt/utf8.h"
+#include "examples/common/utf8.h"
 
 static const char *const tokenizer_names[] = {"char", "byte", "bpe", "bin"};
 #define TOKENIZERS ((int)(sizeof tokenizer_names / sizeof *tokenizer_names))
@@ -18,7 +18,7 @@ static const char *const tokenizer_names[] = {"char", "byte", "bpe", "bin"};
 static bool is_utf8(const char *text) {
     const size_t size = strlen(text);
     for (size_t offset = 0, length; offset < size; offset += length)
-        if (gpt_utf8_decode((const unsigned char *)text + offset, size - offset, &length) >= GPT_RAW_BYTE)
+        if (utf8_decode((const unsigned char *)text + offset, size - offset, &length) >= UTF8_RAW_BYTE)
             return false;
     return true;
 }
@@ -93,7 +93,7 @@ bool gpt_stored_read(const char *from, gpt_stored *out) {
                    {"dim", &out->dim, 1, 1 << 20},
                    {"arch", &out->arch, GPT_PLAIN, GPT_2},
                    {"seed", &out->seed, 0, UINT64_MAX},
-                   {"vocabulary", &out->vocabulary, 1, GPT_RAW_BYTE + 256}};
+                   {"vocabulary", &out->vocabulary, 1, UTF8_RAW_BYTE + 256}};
     bool good = safetensors_read_metadata(out->path, &out->file);
     for (size_t i = 0; good && i < sizeof numbers / sizeof *numbers; i++) {
         good = checkpoint_read_number(out->file.metadata, out->path, "train_gpt", numbers[i].name,
@@ -136,7 +136,7 @@ static bool read_codes(const gpt_stored *stored, gpt_vocabulary *out) {
     while (text && *text >= '0' && *text <= '9') {
         char *end;
         const unsigned long code = strtoul(text, &end, 10);
-        if (code >= GPT_RAW_BYTE + 256 || (out->count && code <= out->codes[out->count - 1])) break;
+        if (code >= UTF8_RAW_BYTE + 256 || (out->count && code <= out->codes[out->count - 1])) break;
         out->codes[out->count++] = (uint32_t)code;
         text = *end == ' ' ? end + 1 : end;
     }

@@ -3,15 +3,15 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include "examples/gpt/utf8.h"
+#include "examples/common/utf8.h"
 
-#define CODES (GPT_RAW_BYTE + 256)
+#define CODES (UTF8_RAW_BYTE + 256)
 
 bool gpt_vocabulary_chars(gpt_vocabulary *vocabulary, const unsigned char *text, size_t size) {
     *vocabulary = (gpt_vocabulary){.kind = GPT_CHAR};
     unsigned char *occurs = calloc(CODES, 1);
     for (size_t offset = 0, length; occurs && offset < size; offset += length)
-        occurs[gpt_utf8_decode(text + offset, size - offset, &length)] = 1;
+        occurs[utf8_decode(text + offset, size - offset, &length)] = 1;
     for (uint32_t code = 0; occurs && code < CODES; code++) vocabulary->count += occurs[code];
     vocabulary->codes = occurs ? malloc((vocabulary->count + 1) * sizeof *vocabulary->codes) : NULL;
     if (vocabulary->codes)
@@ -25,7 +25,7 @@ bool gpt_vocabulary_chars(gpt_vocabulary *vocabulary, const unsigned char *text,
 bool gpt_vocabulary_bytes(gpt_vocabulary *vocabulary) {
     *vocabulary = (gpt_vocabulary){.kind = GPT_BYTE, .count = 256, .codes = malloc(256 * sizeof(uint32_t))};
     for (uint32_t i = 0; vocabulary->codes && i < 256; i++)
-        vocabulary->codes[i] = i < 0x80 ? i : GPT_RAW_BYTE + i;
+        vocabulary->codes[i] = i < 0x80 ? i : UTF8_RAW_BYTE + i;
     if (!vocabulary->codes) fprintf(stderr, "no memory for the numbers of 256 bytes\n");
     return vocabulary->codes != NULL;
 }
@@ -47,7 +47,7 @@ static bool encode_chars(const gpt_vocabulary *vocabulary, const unsigned char *
     size_t count = 0;
     bool good = true;
     for (size_t offset = 0, length; offset < size && good; offset += length) {
-        uint32_t code = gpt_utf8_decode(text + offset, size - offset, &length);
+        uint32_t code = utf8_decode(text + offset, size - offset, &length);
         good = numbers[code] != 0;
         if (count % 65536 == 0) progress_at(progress, offset);
         if (good)
@@ -79,7 +79,7 @@ bool gpt_vocabulary_encode(const gpt_vocabulary *vocabulary, const unsigned char
 void gpt_vocabulary_print(const gpt_vocabulary *vocabulary, int32_t token, FILE *stream) {
     if (vocabulary->codes) {
         unsigned char utf8[4];
-        fwrite(utf8, 1, gpt_utf8_encode(vocabulary->codes[token], utf8), stream);
+        fwrite(utf8, 1, utf8_encode(vocabulary->codes[token], utf8), stream);
     } else if ((uint32_t)token < vocabulary->bpe.count) {
         size_t size;
         const unsigned char *bytes = gpt_bpe_bytes(&vocabulary->bpe, (uint32_t)token, &size);

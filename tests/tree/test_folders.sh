@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # An #include points down in DESIGN.md's picture or stays in its folder; anything else is listed, and fails.
-#   file > ops > sched > exec/cpu, exec/vk, exec/cuda > exec/common > exec > graph > base; tests, bench and examples may
-#   know everything public.
+#   file > ops > sched > exec/cpu, exec/vk, exec/cuda > exec/common > exec > graph > base; tests and bench may know all
+#   of it.
+# Examples are programs of somebody who has rota installed: of its headers they include those that are, and beside them
+# one another, what they share with rota-bench, and what is made of their kernels.
 # Executors know neither sched nor ops nor one another; sched knows executors only through exec/*.h; graph knows no
 # device. sched/plan knows of sched what everybody may know. sched/trials stands above both and knows what is installed,
 # with the smoke test's kernel as data; sched/opening is where the runtime is given its trials, by the headers of what
@@ -56,10 +58,14 @@ declare -A allowed=(
   [file]="file ops sched exec graph base"
   [ops/vk]="ops ops/vk ops/vk/coopmat exec graph base spv"
 )
+mapfile -t examples < <(find examples -type d 2>/dev/null)
+for folder in ${examples[@]+"${examples[@]}"}; do
+  allowed[$folder]="${examples[*]} bench spv cuda run_report_page.h $public"
+done
 bad=0 seen=0
 for folder in "${!allowed[@]}"; do
   shopt -s nullglob
-  for file in "$folder"/*.c "$folder"/*.h; do
+  for file in "$folder"/*.c "$folder"/*.h "$folder"/*.cpp; do
     while IFS= read -r include; do
       # As written beside the file, else from the root of the tree.
       target=$include
@@ -86,7 +92,7 @@ if [[ ${2:-} != small ]]; then
   planted=$(mktemp -d)
   trap 'rm -rf "$planted"' EXIT
   for pair in graph:sched/plan.h sched/trials:sched/runtime/plans/make.h \
-    sched/opening:sched/runtime/shared/runtime.h; do
+    sched/opening:sched/runtime/shared/runtime.h examples/gpt:base/utf8.h; do
     rm -rf "${planted:?}"/*
     mkdir -p "$planted/${pair%:*}" "$planted/$(dirname "${pair#*:}")"
     touch "$planted/${pair#*:}"

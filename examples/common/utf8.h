@@ -1,15 +1,15 @@
 /* UTF-8, one code point at a time. */
-#ifndef ROTA_EXAMPLES_GPT_UTF8_H
-#define ROTA_EXAMPLES_GPT_UTF8_H
+#ifndef ROTA_EXAMPLES_COMMON_UTF8_H
+#define ROTA_EXAMPLES_COMMON_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* A byte that is not part of valid UTF-8 reads as GPT_RAW_BYTE + its value. */
-#define GPT_RAW_BYTE 0x110000u
+/* A byte that is not part of valid UTF-8 reads as UTF8_RAW_BYTE + its value. */
+#define UTF8_RAW_BYTE 0x110000u
 
 /* The code point at s[0..left), left above 0, and its length in bytes. */
-static inline uint32_t gpt_utf8_decode(const unsigned char *s, size_t left, size_t *out_length) {
+static inline uint32_t utf8_decode(const unsigned char *s, size_t left, size_t *out_length) {
     static const struct {
         unsigned char mask, lead;
         size_t length;
@@ -20,20 +20,20 @@ static inline uint32_t gpt_utf8_decode(const unsigned char *s, size_t left, size
         if ((s[0] & forms[f].mask) != forms[f].lead || left < forms[f].length) continue;
         uint32_t code = s[0] & (unsigned char)~forms[f].mask;
         for (size_t i = 1; i < forms[f].length; i++) {
-            if ((s[i] & 0xc0) != 0x80) return GPT_RAW_BYTE + s[0];
+            if ((s[i] & 0xc0) != 0x80) return UTF8_RAW_BYTE + s[0];
             code = code << 6 | (s[i] & 0x3fu);
         }
         if (code < forms[f].least || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-            return GPT_RAW_BYTE + s[0];
+            return UTF8_RAW_BYTE + s[0];
         *out_length = forms[f].length;
         return code;
     }
-    return GPT_RAW_BYTE + s[0];
+    return UTF8_RAW_BYTE + s[0];
 }
 
 /* Writes 1 to 4 bytes and returns how many; a raw byte is itself. */
-static inline size_t gpt_utf8_encode(uint32_t code, unsigned char out[4]) {
-    if (code >= GPT_RAW_BYTE || code < 0x80) {
+static inline size_t utf8_encode(uint32_t code, unsigned char out[4]) {
+    if (code >= UTF8_RAW_BYTE || code < 0x80) {
         out[0] = (unsigned char)code;
         return 1;
     }
