@@ -9,19 +9,25 @@ programs=(bench/rota-bench tests/conformance tests/rota-fuzz tests/test_cuda_ker
   tests/test_attention_device tests/test_conv_device tests/test_loss_device tests/test_norm_mixed_device \
     tests/test_exec_cuda_device \
     tests/test_share_device tests/test_across_device tests/test_stream_points_device \
-    tests/test_vk_application tests/test_vk_points \
+    tests/test_conditional_device tests/test_counted_device tests/test_loops_device \
+    tests/test_vk_application tests/test_vk_points tests/test_vk_ends \
     tests/test_vk_export_device tests/test_cuda_application_device \
     tests/test_custom_op tests/test_fuse tests/test_ops tests/test_shaders tests/test_ranks_gpus tests/rota-fuzz-ranks
   examples/train_gpt examples/train_patchtst examples/custom_op)
+# Tests of ops on each device that there is.
+ops_tests=(test_attention_dropout test_op_length test_op_long test_op_order test_op_scaled test_op_shapes test_op_f8
+  test_op_views test_op_window test_gradients_loops)
+programs+=("${ops_tests[@]/#/tests/}")
 
-order=(smoke tests ranks gpt2 torch matmul replay full_cuda full_vk sanitize sanitize_init sanitize_races \
+order=(smoke tests ops ranks gpt2 torch matmul replay full_cuda full_vk sanitize sanitize_init sanitize_races \
   sanitize_ranks trainers same large)
-declare -A expected=([smoke]=65 [tests]=400 [ranks]=240 [gpt2]=100 [torch]=90 [matmul]=140 [replay]=150 \
+declare -A expected=([smoke]=65 [tests]=400 [ops]=120 [ranks]=240 [gpt2]=100 [torch]=90 [matmul]=140 [replay]=150 \
   [full_cuda]=220 [full_vk]=380
   [sanitize]=350 [sanitize_init]=300 [sanitize_races]=600 [sanitize_ranks]=300 [trainers]=300 [same]=90 [large]=110)
 declare -A purpose=(
   [smoke]='Devices open and compute; attention by cuDNN and without.'
   [tests]='Every test that wants a GPU, the conformance suite, the fuzzer, every op against its reference.'
+  [ops]='Tests of ops that run on each device: dropout in attention, views, lengths, 8-bit floats, loops.'
   [ranks]='Two GPUs: collectives between them, random programs of ranks, random graphs over both.'
   [gpt2]='GPT-2 124M: time of a step, memory, share of a step with nothing running; Vulkan too.'
   [torch]='GPT-2 124M beside PyTorch, step by step; PyTorch beside itself.'
@@ -114,7 +120,8 @@ stage_tests() {
   job -s 'us a replay|look on' 60 test_share_device
   job 60 test_across_device
   job -s 'were held' 60 test_stream_points_device
-  for name in test_vk_application test_vk_points test_vk_export_device test_cuda_application_device; do
+  for name in test_vk_application test_vk_points test_vk_ends test_vk_export_device test_cuda_application_device \
+    test_conditional_device test_counted_device test_loops_device; do
     job 60 "$name"
   done
   together
@@ -152,6 +159,13 @@ stage_tests() {
     job 300 rota-fuzz --device "$device" --watched --nodes 80 --bytes 2048 --count "$(pick 100 2)" --seed 7001
   done
   for device in "$cuda" "$vk"; do job 120 custom_op "$device"; done
+}
+
+stage_ops() {
+  checked
+  local name
+  together
+  for name in "${ops_tests[@]}"; do job 300 "$name"; done
 }
 
 # What wants two GPUs; --tiny: stand-ins for them.

@@ -24,5 +24,30 @@ expect 2 'unknown option' "${run[@]}" --more
 expect 0 'rota-fuzz --device cuda:0 --second vk:0 --shared --nodes' "$check" --list tests
 expect 0 'build/examples/train_gpt' "$check" --bin build --bundle-list
 
+# No test that uses a GPU is forgotten: those named so, and those whose source opens each device, a GPU, or a VkDevice
+# of its own. Not: the CPU's, one over the stand-in for CUDA's driver, and one for software devices alone.
+elsewhere=' test_exec_cpu_device test_near_device test_vk_dma_buf '
+"$check" --list | grep " s at most " >list
+"$check" --bundle-list >bundle
+opens='op_kit_use_device\(([^"]|"(vk|cuda):0)|op_kit_on_each_device\(|gpu_open\(|application_open\('
+mapfile -t used < <({ find "$1/tests" -name 'test_*_device.c'
+  find "$1/tests" -name 'test_*.c' -exec grep -lE "$opens" {} +; } | sed 's,.*/,,;s/\.c$//' | sort -u)
+[ "${#used[@]}" -ge 30 ] || { echo "only these tests were found to use GPUs: ${used[*]}"; failures=$((failures + 1)); }
+for name in "${used[@]}" test_cuda_kernels test_shaders test_ranks_gpus conformance rota-fuzz rota-fuzz-ranks; do
+  [[ $elsewhere != *" $name "* ]] || continue
+  for in in list bundle; do
+    grep -qE "(^|[ /])$name( |\$)" "$in" || { echo "$name is in no stage ($in)"; failures=$((failures + 1)); }
+  done
+done
+for device in cuda vk; do
+  for command in "conformance --device $device:0" "rota-fuzz --device $device:0"; do
+    grep -q "$command" list || { echo "no stage has: $command"; failures=$((failures + 1)); }
+  done
+done
+# And programs that stages have are those of tests that there are.
+for name in $(grep -oE 'tests/test_[a-z0-9_]+' bundle | sed 's,tests/,,' | sort -u); do
+  find "$1/tests" -name "$name.c" | grep -q . || { echo "there is no $name"; failures=$((failures + 1)); }
+done
+
 [ "$failures" -eq 0 ] || { echo "$failures failed"; exit 1; }
 echo "all good"
