@@ -65,3 +65,10 @@ uint32_t rota_meeting_file_read(const char *path, uint32_t most, uint64_t *out_k
     (void)fclose(file);
     return count;
 }
+
+void rota_meeting_file_remove(const char *path, uint64_t key) {
+    uint64_t written = 0;
+    rota_socket_address unused;
+    (void)rota_meeting_file_read(path, 1, &written, &unused);
+    if (written == key) (void)unlink(path);
+}

@@ -10,5 +10,7 @@ rota_status rota_meeting_file_write(const char *path, uint64_t key, uint32_t por
 /* What rank 0 has written, `most` addresses at the most. Returns how many; 0: nothing yet. */
 uint32_t rota_meeting_file_read(const char *path, uint32_t most, uint64_t *out_key,
                                 rota_socket_address *out_addresses);
+/* Once ranks have met, or not. It stays where another job has written it since. */
+void rota_meeting_file_remove(const char *path, uint64_t key);
 
 #endif

@@ -105,7 +105,18 @@ bool rota_socket_receive(int own, void *bytes, uint64_t size_bytes, uint64_t dea
     return true;
 }
 
+bool rota_socket_has_left(int own) {
+    char byte;
+    const ssize_t got = recv(own, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 /* ---- Made ---- */
+
+void rota_socket_make_quick(int own) {
+    static const int yes = 1;
+    (void)setsockopt(own, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
 
 static int close_with(int own, int error) {
     (void)close(own);

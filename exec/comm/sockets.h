@@ -16,6 +16,10 @@ typedef struct rota_socket_address {
 /* False, with errno: not by the deadline (ETIMEDOUT), or the other end has ended it (ECONNRESET). */
 bool rota_socket_send(int own, const void *bytes, uint64_t size_bytes, uint64_t deadline_ns);
 bool rota_socket_receive(int own, void *bytes, uint64_t size_bytes, uint64_t deadline_ns);
+/* Whether the other end has closed it, and nothing that it sent is left to be read. Never waits. */
+bool rota_socket_has_left(int own);
+/* What is sent goes at once. */
+void rota_socket_make_quick(int own);
 /* Until it can be read, or written. */
 bool rota_socket_await(int own, bool writes, uint64_t deadline_ns);
 
