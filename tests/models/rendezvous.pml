@@ -4,12 +4,12 @@
  *
  * Process 0 is rank 0, 1 and 2 are ranks 1 and 2. A connection is begun as soon as somebody listens, looked at or not,
  * and either end closes it at any time, which the other one sees later. Who waits for rank 0's answer goes away and
- * comes again (IMPATIENT); rank 1 leaves who came to it, once, for others (CROWDED); a process that has another job's
- * key comes to rank 0, and then one of an earlier session to rank 1 (VISITED). Process number DIES, or STOPS, does so
- * at any time, or never comes (MISSING); that of EARLY is late at any time, others when nothing else can happen, rank 0
- * first. Process 3 is another rank 2: beside it (TWICE), or once that has died (RETURNS); or it says another size
- * (DIFFERS). With JOBS processes 2 and 3 are ranks 0 and 1 of another job of two: at several ports, each with its key,
- * or at one port (ONE_PORT), also with one key (ONE_KEY).
+ * comes again, twice at most (IMPATIENT); rank 1 leaves who came to it, once, for others (CROWDED); a process that has
+ * another job's key comes to rank 0, and then one of an earlier session to rank 1 (VISITED). Process number DIES, or
+ * STOPS, does so at any time, or never comes (MISSING); that of EARLY is late at any time, others when nothing else can
+ * happen, rank 0 first. Process 3 is another rank 2: beside it (TWICE), or once that has died (RETURNS); or it says
+ * another size (DIFFERS). With JOBS processes 2 and 3 are ranks 0 and 1 of another job of two: at several ports, each
+ * with its key, or at one port (ONE_PORT), also with one key (ONE_KEY).
  *
  * Asked: all end; every two ranks that are open have one connection, and the same; who is open where another one is not
  * finds that connection ended; none but all are open where none dies or is late by itself; who came is told by rank 0
@@ -38,7 +38,7 @@
  * full safe impatient_and_dies: -DIMPATIENT -DCROWDED -DVISITED -DDIES=2
  * full safe impatient_and_twice: -DIMPATIENT -DCROWDED -DTWICE
  * full safe impatient_and_late: -DIMPATIENT -DCROWDED -DEARLY=1
- * full safe impatient_jobs: -DIMPATIENT -DJOBS -DEARLY=1
+ * full safe impatient_jobs: -DIMPATIENT -DJOBS -DWELL
  * plant 1 safe: -DWELL -DIMPATIENT | who is welcome counts as one that has come, and may have gone
  * plant 2 safe: -DWELL -DIMPATIENT | who comes again, and is not here yet, is taken for a second one
  * plant 3 safe: -DDIES=2 -DRETURNS | who comes again is refused, also when the first one has gone
@@ -467,6 +467,9 @@ inline take_between() {
 
 proctype rank(byte self) {
     byte zero, c, n, between, z;
+#ifdef IMPATIENT
+    byte went;
+#endif
 #ifdef CROWDED
     bool was_crowded;
 #endif
@@ -520,7 +523,8 @@ proctype rank(byte self) {
                 break
             }
 #ifdef IMPATIENT
-        :: atomic { !is_begun[OTHER(c, TO_0(self))] && !is_dropped[c] ->
+        :: atomic { went < 2 && !is_begun[OTHER(c, TO_0(self))] && !is_dropped[c] ->
+                went++;
                 leave(c);
                 c = OTHER(c, TO_0(self));
                 break
