@@ -232,6 +232,11 @@ static double best_bucket(const ranks_model *model, ranks_step step, uint32_t ra
     return best;
 }
 
+/* That of data_parallel where ranks are on CPUs, as all are that the model is of. */
+static double usual_bucket(uint32_t ranks) {
+    return fmax((double)ROTA_BUCKET_BYTES, (double)ROTA_BUCKET_RANK_BYTES * ranks);
+}
+
 /* How far the model is from what it was made of, in parts of it, at most. */
 static double most_off(const bench_rank *r, const ranks_model *model) {
     double most = 0;
@@ -245,36 +250,37 @@ static double most_off(const bench_rank *r, const ranks_model *model) {
 static void print_model(const bench_rank *r, const uint64_t *counts, size_t count, cJSON *result) {
     const ranks_settings *s = r->settings;
     const ranks_model model = make_model(r);
-    const ranks_step step = {.seconds = s->step_ms * 1e-3,
-                             .backward_share = s->backward_percent / 100,
-                             .gradient_bytes = (double)s->gradient_bytes,
-                             .bucket_bytes = (double)s->bucket_bytes,
-                             .first_bucket_bytes = (double)s->bucket_bytes / 4};
+    ranks_step step = {.seconds = s->step_ms * 1e-3,
+                       .backward_share = s->backward_percent / 100,
+                       .gradient_bytes = (double)s->gradient_bytes};
     cJSON *json = cJSON_AddObjectToObject(result, "model"), *list = cJSON_AddArrayToObject(json, "steps");
     const double off = most_off(r, &model);
     printf("model (%s): a message %.2f us, %.2f GB/s; off by %.0f %% at most where it was measured\n"
-           "a step of %.1f ms, %.1f MiB of gradients in buckets of %.1f MiB, as the model has it:\n"
-           "%8s %16s %12s %14s %10s %12s %20s\n",
+           "a step of %.1f ms, %.1f MiB of gradients, as the model has it:\n"
+           "%8s %16s %12s %12s %14s %10s %12s %20s\n",
            algorithm_names[s->algorithm], model.latency_s * 1e6, model.bytes_per_s * 1e-9, off * 100,
-           s->step_ms, step.gradient_bytes / MIB, step.bucket_bytes / MIB, "ranks", "all_reduce, ms",
-           "step, ms", "communic., ms", "hidden", "efficiency", "best bucket: step, ms");
+           s->step_ms, step.gradient_bytes / MIB, "ranks", "all_reduce, ms", "bucket, MiB", "step, ms",
+           "communic., ms", "hidden", "efficiency", "best bucket: step, ms");
     cJSON_AddNumberToObject(json, "message_us", model.latency_s * 1e6);
     cJSON_AddNumberToObject(json, "gb_per_s", model.bytes_per_s * 1e-9);
     cJSON_AddNumberToObject(json, "most_off", off);
     for (size_t i = 0; i < count; i++) {
         const uint32_t ranks = (uint32_t)counts[i];
+        step.bucket_bytes = s->bucket_bytes ? (double)s->bucket_bytes : usual_bucket(ranks);
+        step.first_bucket_bytes = step.bucket_bytes / 4;
         const ranks_step_times t = ranks_model_step(&model, &step, ranks);
         const double whole = ranks_model_all_reduce(&model, step.gradient_bytes, ranks);
         double least_s;
         const double bucket = best_bucket(&model, step, ranks, &least_s);
-        printf("%8" PRIu32 " %16.3f %12.3f %14.3f %8.0f %% %10.1f %% %8.0f MiB: %8.3f\n", ranks, whole * 1e3,
-               t.seconds * 1e3, t.communication_s * 1e3,
+        printf("%8" PRIu32 " %16.3f %12.1f %12.3f %14.3f %8.0f %% %10.1f %% %8.0f MiB: %8.3f\n", ranks,
+               whole * 1e3, step.bucket_bytes / MIB, t.seconds * 1e3, t.communication_s * 1e3,
                t.communication_s > 0 ? t.hidden_s / t.communication_s * 100 : 100,
                step.seconds / t.seconds * 100, bucket / MIB, least_s * 1e3);
         cJSON *row = cJSON_CreateObject();
         cJSON_AddItemToArray(list, row);
         cJSON_AddNumberToObject(row, "ranks", ranks);
         cJSON_AddNumberToObject(row, "all_reduce_ms", whole * 1e3);
+        cJSON_AddNumberToObject(row, "bucket_bytes", step.bucket_bytes);
         cJSON_AddNumberToObject(row, "step_ms", t.seconds * 1e3);
         cJSON_AddNumberToObject(row, "communication_ms", t.communication_s * 1e3);
         cJSON_AddNumberToObject(row, "hidden_ms", t.hidden_s * 1e3);
@@ -413,8 +419,7 @@ int bench_ranks(int argc, char **argv) {
                         .most = 16 << 20,
                         .step_ms = 100,
                         .backward_percent = 67,
-                        .gradient_bytes = 256 << 20,
-                        .bucket_bytes = ROTA_BUCKET_BYTES};
+                        .gradient_bytes = 256 << 20};
     const option options[] = {
         {"--device", OPTION_STRING, &s.device, "cpu|cuda", 0, 0, false,
          "of each rank; cuda: a GPU each, with collectives by NCCL"},
@@ -438,8 +443,9 @@ int bench_ranks(int argc, char **argv) {
         {"--backward", OPTION_REAL, &s.backward_percent, "PERCENT", 0, 100, false,
          "of it the backward pass, at its end"},
         {"--gradients", OPTION_COUNT, &s.gradient_bytes, "BYTES", 1, 1e15, false, "of one rank"},
-        {"--bucket", OPTION_COUNT, &s.bucket_bytes, "BYTES", 4096, 1e15, false,
-         "of gradients that are reduced together; the first bucket is a quarter"},
+        {"--bucket", OPTION_COUNT, &s.bucket_bytes, "BYTES", 0, 1e15, false,
+         "of gradients that are reduced together, of the first bucket a quarter; 0: as data_parallel has it "
+         "with so many ranks"},
         OPTION_ROW_OUT(s.out)};
     const option_table table = {program,
                                 bench_text(program),

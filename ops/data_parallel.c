@@ -130,6 +130,14 @@ static rota_status hold_small_ones(rota_buckets *b) {
     return b->held && b->backs ? ROTA_OK : rota_backward_no_memory();
 }
 
+/* Not measured on the ranks: they would have to meet to agree on it, which recording does not wait for, and what a
+ * sharding gives to whom would be another in each run; and it would gain little (docs/measurements.md). */
+uint64_t rota_bucket_bytes(uint32_t ranks, bool has_devices) {
+    const uint64_t of_ranks = ROTA_BUCKET_RANK_BYTES * ranks;
+    if (has_devices) return ROTA_BUCKET_DEVICE_BYTES;
+    return of_ranks > ROTA_BUCKET_BYTES ? of_ranks : ROTA_BUCKET_BYTES;
+}
+
 rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options, const rota_tensor *params,
                               const rota_tensor *grads, uint32_t count, rota_buckets **out_buckets) {
     rota_data_parallel room;
@@ -144,8 +152,8 @@ rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options
     if (!b) return rota_backward_no_memory();
     b->options = *options;
     if (!b->options.bucket_bytes)
-        b->options.bucket_bytes =
-            rota_communicator_device(options->communicator) ? ROTA_BUCKET_DEVICE_BYTES : ROTA_BUCKET_BYTES;
+        b->options.bucket_bytes = rota_bucket_bytes(rota_communicator_size(options->communicator),
+                                                    rota_communicator_device(options->communicator) != NULL);
     if (!b->options.first_bucket_bytes)
         b->options.first_bucket_bytes = b->options.bucket_bytes / 4 + (b->options.bucket_bytes % 4 != 0);
     b->tape = tape;

@@ -7,6 +7,9 @@
 
 typedef struct rota_buckets rota_buckets;
 
+/* Bytes of a bucket where none are said, by what all ranks know. */
+uint64_t rota_bucket_bytes(uint32_t ranks, bool has_devices);
+
 /* For params[0..count), whose regions are there, their gradients, and the tape's uses so far; in the tape's arena. NULL
  * in *out_buckets: there is one rank, and nothing to be done. */
 rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options, const rota_tensor *params,

@@ -62,9 +62,11 @@ ROTA_API rota_status rota_op_receive_into(rota_tape *tape, rota_communicator *co
 
 typedef struct rota_sharding rota_sharding;
 
-/* Bytes of a bucket where none are said: what makes the cost of a collective that does not grow with its bytes a
- * small part of it (docs/measurements.md), and few enough that the first is under way early. */
+/* Bytes of a bucket where none are said, at least: what makes the cost of a collective that does not grow with its
+ * bytes a small part of it (docs/measurements.md), and few enough that the first is under way early. */
 #define ROTA_BUCKET_BYTES (UINT64_C(4) << 20)
+/* And for each rank, since each sends a message of its part to every other one: more from 33 ranks on. */
+#define ROTA_BUCKET_RANK_BYTES (UINT64_C(128) << 10)
 /* The same where the communicator has devices: there bytes cost less, and a collective more beside them. */
 #define ROTA_BUCKET_DEVICE_BYTES (UINT64_C(32) << 20)
 
@@ -83,8 +85,9 @@ struct rota_data_parallel {
     size_t struct_size;              /* sizeof, by ROTA_DATA_PARALLEL() */
     rota_communicator *communicator; /* borrowed, as by each collective */
     /* A bucket is reduced once it has so many, and a gradient of as many is one by itself. 0: ROTA_BUCKET_BYTES, or
-     * with devices ROTA_BUCKET_DEVICE_BYTES. The first one: 0: a quarter of that. PyTorch's bucket_cap_mb, 25, is for
-     * other networks. */
+     * ROTA_BUCKET_RANK_BYTES for each rank where that is more, or with devices ROTA_BUCKET_DEVICE_BYTES: what follows
+     * from the communicator alone, and so is the same on all ranks and in each run. The first one: 0: a quarter of
+     * that. PyTorch's bucket_cap_mb, 25, is for other networks. */
     uint64_t bucket_bytes, first_bucket_bytes;
     bool sum; /* of all ranks' gradients, not their mean */
     /* Not NULL: a new one of the communicator. Each rank gets the reduced gradients of a part of the elements alone,

@@ -287,9 +287,8 @@ int main(int argc, char **argv) {
          "--ranks "
          "is a multiple, and by default N"},
         {"--bucket", OPTION_COUNT, &s.bucket, "BYTES", 4096, 1e15, false,
-         "of gradients that ranks reduce together, beside the backward pass; by default 4Mi, with cuda 32Mi; "
-         "not of "
-         "shards"},
+         "of gradients that ranks reduce together, beside the backward pass; by default 4Mi, of more than 32 "
+         "ranks 128Ki for each, with cuda 32Mi; not of shards"},
         {"--shard-optimizer", OPTION_FLAG, &s.shard_optimizer, NULL, 0, 0, false,
          "each rank keeps and updates a part of weights and AdamW's state; all weights are gathered for a "
          "step, "

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include "bench/ranks_model.h"
+#include "ops/data_parallel.h"
 
 static void expect_near(double value, double expected) {
     if (!(fabs(value - expected) <= 1e-9 * fabs(expected)))
@@ -83,6 +84,39 @@ static void test_what_cannot_be(void **state) {
     assert_true(ranks_model_fit(RANKS_RING, 2, bytes, steep, 2).latency_s == 0);
 }
 
+/* What data_parallel takes where nothing is said: never less for more ranks, the same for as many, and no step is more
+ * than a fifth longer by it than with the best of the powers of two, in networks and on a host (docs/measurements.md);
+ * with 4 MiB whatever the ranks are, up to eleven times as long. */
+static void test_usual_bucket(void **state) {
+    (void)state;
+    const struct {
+        double latency_s, bytes_per_s, gradient_bytes, seconds;
+    } cases[] = {{6.4e-6, 5.1e9, 238, 0.25}, {6.4e-6, 5.1e9, 474, 0.25}, {6.4e-6, 5.1e9, 47, 0.1},
+                 {20e-6, 10e9, 238, 0.25},   {20e-6, 1.2e9, 238, 0.25},  {2e-6, 10e9, 474, 1}};
+    uint64_t before = 0;
+    for (uint32_t ranks = 2; ranks <= 1024; ranks *= 2) {
+        const uint64_t usual = rota_bucket_bytes(ranks, false);
+        assert_true(usual >= before && usual >= ROTA_BUCKET_BYTES &&
+                    (ranks > 32 || usual == ROTA_BUCKET_BYTES));
+        assert_int_equal(rota_bucket_bytes(ranks, true), ROTA_BUCKET_DEVICE_BYTES);
+        before = usual;
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            const ranks_model model = {RANKS_EXCHANGE, cases[c].latency_s, cases[c].bytes_per_s};
+            ranks_step step = {cases[c].seconds, 0.67, ldexp(cases[c].gradient_bytes, 20), (double)usual,
+                               (double)usual / 4};
+            const double with_usual = ranks_model_step(&model, &step, ranks).seconds;
+            double least = INFINITY;
+            for (int doubled = 19; doubled <= 28; doubled++) {
+                step.bucket_bytes = ldexp(1, doubled);
+                step.first_bucket_bytes = step.bucket_bytes / 4;
+                least = fmin(least, ranks_model_step(&model, &step, ranks).seconds);
+            }
+            if (with_usual > 1.2 * least)
+                fail_msg("case %zu, %u ranks: %g s, with the best bucket %g", c, ranks, with_usual, least);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fit),
@@ -91,6 +125,7 @@ int main(void) {
         cmocka_unit_test(test_step_that_waits),
         cmocka_unit_test(test_buckets),
         cmocka_unit_test(test_what_cannot_be),
+        cmocka_unit_test(test_usual_bucket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
