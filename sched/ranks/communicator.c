@@ -18,7 +18,6 @@
 
 static const uint64_t answer_late_ns =
     100000000u; /* how long the thread may take for the answer after a deadline */
-static const uint64_t answer_ns = 5000000000u; /* how long the thread may take for what waits for nobody */
 
 /* ---- What is posted ---- */
 
@@ -319,11 +318,6 @@ const char *rota_communicator_transport(const rota_communicator *communicator) {
     return communicator ? communicator->kind : "";
 }
 
-/* For what other ranks have to come to: the transport ends it by its own timeout, and says whom it waited for. */
-static uint64_t patience_ns(const rota_communicator *c) {
-    return rota_rank_later(rota_rank_later(c->timeout_ns, c->timeout_ns / 2), answer_ns);
-}
-
 rota_status rota_communicator_open_split(rota_communicator *communicator, uint32_t color, uint32_t key,
                                          const char *name, rota_communicator **out_communicator) {
     ROTA_GIVEN(out_communicator);
@@ -351,9 +345,9 @@ rota_status rota_communicator_open_split(rota_communicator *communicator, uint32
     else
         (void)snprintf(asked->name, sizeof asked->name, "%.40s of %u", communicator->name, color);
     bool is_answered;
-    const rota_status status =
-        rota_rank_wait(communicator->thread, &asked->asked, rota_deadline_after(patience_ns(communicator)),
-                       "a split", &is_answered);
+    const rota_status status = rota_rank_wait(
+        communicator->thread, &asked->asked,
+        rota_deadline_after(rota_rank_patience_ns(communicator->timeout_ns, 1, 0)), "a split", &is_answered);
     rota_transport *transport = is_answered ? asked->transport : NULL;
     if (is_answered) rota_rank_forget(&asked->asked);
     if (!transport) {
@@ -428,7 +422,7 @@ void rota_comparison_post(rota_comparison *comparison) {
 }
 
 uint64_t rota_comparison_patience_ns(const rota_comparison *comparison) {
-    return patience_ns(comparison->split.communicator);
+    return rota_rank_patience_ns(comparison->split.communicator->timeout_ns, 1, 0);
 }
 
 rota_status rota_comparison_wait(rota_comparison *comparison, uint64_t *deadline_ns, bool *out_is_over) {
@@ -470,7 +464,7 @@ rota_status rota_communicator_abort(rota_communicator *communicator, const char 
                    communicator->name, communicator->rank, cause);
     bool is_answered;
     const rota_status status =
-        rota_rank_wait(communicator->thread, &asked->asked, rota_deadline_after(answer_ns),
+        rota_rank_wait(communicator->thread, &asked->asked, rota_deadline_after(ROTA_RANK_ANSWER_NS),
                        "ending a communicator", &is_answered);
     if (is_answered) rota_rank_forget(&asked->asked);
     return status;

@@ -25,7 +25,6 @@ enum {
     ID_WORDS = ROTA_NCCL_ID_BYTES / 4,
     SPINS_NS = 1000000 /* how long a collective is looked at without a nap: longer ones bear one */
 };
-static const uint64_t answer_ns = 5000000000u; /* what the thread may take beside what it waits for */
 
 /* ---- Opening ---- */
 
@@ -278,9 +277,8 @@ static rota_status wait_for(rota_communicator *c, rota_opening *o) {
     bool is_answered;
     char what[128];
     (void)snprintf(what, sizeof what, "communicator '%s': opening it on its ranks' devices", c->name);
-    /* Three exchanges, each by the transport's own timeout, and the library's. */
-    const uint64_t all_ns = c->timeout_ns > UINT64_MAX / 4 ? UINT64_MAX : 4 * c->timeout_ns;
-    uint64_t deadline_ns = rota_deadline_after(rota_rank_later(all_ns, answer_ns));
+    /* Three exchanges, and the library's own wait for all ranks. */
+    uint64_t deadline_ns = rota_deadline_after(rota_rank_patience_ns(c->timeout_ns, 3, c->timeout_ns / 2));
     const rota_status status = rota_rank_await(&o->asked, &deadline_ns, what, &is_answered);
     if (is_answered) rota_rank_forget(&o->asked);
     return status;

@@ -16,7 +16,6 @@
 #include "sched/ranks/parts.h"
 
 static const uint64_t default_timeout_ns = 20000000000u;
-static const uint64_t answer_ns = 5000000000u; /* how long the thread may take beside what it waits for */
 
 /* ---- On the thread ---- */
 
@@ -172,8 +171,9 @@ rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicato
     (void)snprintf(asked->name, sizeof asked->name, "%s", options->name ? options->name : "world");
     bool is_answered;
     /* What the thread does ends by that, but for what a library does, and says who is missing. */
-    status = rota_rank_wait(made->thread, &asked->asked, rota_rank_later(asked->deadline_ns, answer_ns),
-                            "opening a communicator, which waits for all ranks", &is_answered);
+    status =
+        rota_rank_wait(made->thread, &asked->asked, rota_rank_later(asked->deadline_ns, ROTA_RANK_ANSWER_NS),
+                       "opening a communicator, which waits for all ranks", &is_answered);
     if (status == ROTA_OK) {
         made->ordered.is_own = options->own_order;
         made->on_device.is_deterministic = options->deterministic;

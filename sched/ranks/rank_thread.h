@@ -61,6 +61,20 @@ static inline uint64_t rota_rank_later(uint64_t time_ns, uint64_t more_ns) {
     return more_ns > UINT64_MAX - time_ns ? UINT64_MAX : time_ns + more_ns;
 }
 
+/* How long the thread may take beside what it waits for, or for what waits for nobody. */
+#define ROTA_RANK_ANSWER_NS UINT64_C(5000000000)
+/* How long who asks waits for an answer that takes so many exchanges between ranks one after the other, each with the
+ * transport's timeout, and so long beside; where that is more than there is, for ever. The transport ends an exchange
+ * by its timeout, and says whom it waited for after a quarter of that at most, in which it hears who says farewell; as
+ * much again is for ranks that come one after the other, each of which begins the timeout anew. Who asked is to hear
+ * that sentence, so it waits longer. */
+static inline uint64_t rota_rank_patience_ns(uint64_t timeout_ns, uint32_t exchanges, uint64_t more_ns) {
+    uint64_t all_ns = rota_rank_later(more_ns, ROTA_RANK_ANSWER_NS);
+    for (uint32_t i = 0; i < exchanges; i++)
+        all_ns = rota_rank_later(all_ns, rota_rank_later(timeout_ns, timeout_ns / 2));
+    return all_ns;
+}
+
 /* An asked call of so many bytes, zeroed. NULL: no memory. */
 rota_rank_asked *rota_rank_ask(size_t size_bytes, void (*fn)(rota_rank_call *call));
 /* Gives it to the thread and waits until rota_rank_answer, or the deadline, or, where this process was stopped until

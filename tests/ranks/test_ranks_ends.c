@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "sched/ranks/rank_thread.h"
 #include "tests/kit/free_port.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/support.h"
@@ -309,6 +310,21 @@ static void for_ever(void **state) {
     }
 }
 
+/* Who asks waits longer than what is asked may take: for each exchange the timeout, a quarter of it for farewells, and
+ * more, whatever the timeout is. */
+static void asked_for_longer_than_it_takes(void **state) {
+    (void)state;
+    static const uint64_t timeouts[] = {1, 1000000, 20000000000u, UINT64_MAX / 8};
+    for (uint32_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
+        const uint64_t one = timeouts[i] + timeouts[i] / 4;
+        assert_true(rota_rank_patience_ns(timeouts[i], 0, 0) > 0);
+        assert_true(rota_rank_patience_ns(timeouts[i], 1, 0) > one);
+        assert_true(rota_rank_patience_ns(timeouts[i], 3, timeouts[i] / 2) > 3 * one + timeouts[i] / 2);
+    }
+    assert_true(rota_rank_patience_ns(UINT64_MAX, 1, 0) == UINT64_MAX);
+    assert_true(rota_rank_patience_ns(UINT64_MAX, 3, UINT64_MAX / 2) == UINT64_MAX);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ended_while_it_is_split),
@@ -316,6 +332,7 @@ int main(void) {
         cmocka_unit_test(in_the_midst_beside_another),
         cmocka_unit_test(groups_apart),
         cmocka_unit_test(for_ever),
+        cmocka_unit_test(asked_for_longer_than_it_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
