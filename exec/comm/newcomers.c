@@ -70,16 +70,18 @@ static void accept_some(rota_newcomers *n) {
     }
 }
 
-/* True: it has said who it is, or is welcome and has something to say. One that says something else is left. */
+/* True: it has said who it is, or, where it is welcome, something more. One that says something else is left, and so is
+ * one that leaves, also in the middle of a word. */
 static bool hear(rota_newcomer *one) {
-    if (one->is_welcome) return true;
-    const ssize_t got =
-        recv(one->socket, (uint8_t *)&one->said + one->used, sizeof one->said - one->used, MSG_DONTWAIT);
+    uint8_t *room = one->is_welcome ? (uint8_t *)&one->more : (uint8_t *)&one->said;
+    const uint32_t size = one->is_welcome ? sizeof one->more : sizeof one->said;
+    const ssize_t got = recv(one->socket, room + one->used, size - one->used, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (got > 0) one->used += (uint32_t)got;
-    if (got <= 0 || (one->used >= sizeof one->said.magic && one->said.magic != ROTA_MEETING_MAGIC))
-        leave(one);
-    if (one->used < sizeof one->said) return false;
+    const uint32_t magic = one->is_welcome ? one->more.magic : one->said.magic;
+    if (got <= 0 || (one->used >= sizeof magic && magic != ROTA_MEETING_MAGIC)) leave(one);
+    if (one->used < size) return false;
+    one->used = 0;
     one->said.name[sizeof one->said.name - 1] = 0;
     return true;
 }

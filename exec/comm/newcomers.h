@@ -46,11 +46,12 @@ bool rota_reply_send(int to, rota_reply_kind kind, uint64_t session, rota_status
 int rota_reply_look(int from, rota_reply *out_said);
 
 typedef struct rota_newcomer {
-    int socket; /* -1: none */
-    uint32_t used;
+    int socket;    /* -1: none */
+    uint32_t used; /* bytes that have come of the one of these that it is at */
     uint64_t since_ns;
     rota_greeting said;
-    bool is_welcome; /* set by who takes it: it stays until it says more, a reply of its own */
+    rota_reply more; /* of one that is welcome */
+    bool is_welcome; /* set by who takes it: it stays until it says more */
 } rota_newcomer;
 
 typedef struct rota_newcomers {
@@ -65,9 +66,9 @@ enum { ROTA_NEWCOMERS = 64 }; /* one that does not say who it is for long gives 
 /* Of a zeroed one. False: no host memory. End frees what there is, and closes connections that were not taken. */
 bool rota_newcomers_begin(rota_newcomers *n);
 void rota_newcomers_end(rota_newcomers *n);
-/* Waits a while, 0.1 s at the most, and has `take` see each who has said who it is, and each that is welcome and said
- * something more (rota_reply_look has what). It takes the socket and leaves -1, or makes it welcome, or neither: then
- * it is closed. The first status other than OK ends it. */
+/* Waits a while, 0.1 s at the most, and has `take` see each who has said who it is, and each that is welcome and has
+ * said something more, all of it. It takes the socket and leaves -1, or makes or leaves it welcome, or neither: then it
+ * is closed, as is one that leaves. The first status other than OK ends it. */
 rota_status rota_newcomers_look(rota_newcomers *n, rota_status (*take)(void *user, rota_newcomer *who),
                                 void *user);
 

@@ -136,12 +136,10 @@ static rota_status count_in(gathering *g, rota_newcomer *who, const rota_socket_
 static rota_status take_rank(void *user, rota_newcomer *who) {
     gathering *g = user;
     rota_socket_address from;
-    rota_reply said;
     const bool is_there = rota_socket_peer(who->socket, &from);
-    if (!who->is_welcome) return is_there ? greet(g, who, &from) : ROTA_OK;
-    const int has_said = is_there ? rota_reply_look(who->socket, &said) : -1;
-    if (has_said > 0 && said.kind == ROTA_REPLY_HERE) return count_in(g, who, &from);
-    who->is_welcome = has_said == 0;
+    if (is_there && !who->is_welcome) return greet(g, who, &from);
+    if (is_there && who->more.kind == ROTA_REPLY_HERE) return count_in(g, who, &from);
+    who->is_welcome = false;
     return ROTA_OK;
 }
 

@@ -179,6 +179,75 @@ static void a_second_one(void **state) {
     (void)close(seen);
 }
 
+/* ---- Who says a part of it ---- */
+
+static void say_a_part(int to) {
+    const rota_reply here = {.magic = ROTA_MEETING_MAGIC, .kind = ROTA_REPLY_HERE};
+    assert_true(rota_socket_send(to, &here, sizeof here / 2, rota_deadline_after(PATIENCE_NS)));
+}
+
+/* Those that go in the middle of it have no room any more: as many as there is room for. */
+static void gone_in_the_middle(void **state) {
+    (void)state;
+    rank_0 zero;
+    start(&zero, 2);
+    for (uint32_t i = 0; i < ROTA_NEWCOMERS; i++) {
+        const int left = come(&zero, 1);
+        say_a_part(left);
+        (void)close(left);
+    }
+    const int own = come(&zero, 1);
+    say(own, ROTA_REPLY_HERE);
+    go_on(&zero, &own);
+    end(&zero, ROTA_OK, "");
+    (void)close(own);
+}
+
+typedef struct taken {
+    uint32_t greetings, more;
+} taken;
+
+static rota_status welcome(void *user, rota_newcomer *who) {
+    taken *own = user;
+    if (who->is_welcome)
+        own->more++;
+    else
+        own->greetings++;
+    who->is_welcome = !who->is_welcome;
+    return ROTA_OK;
+}
+
+/* It is not asked for as long as the rest has not come: who looks sleeps meanwhile. */
+static void the_rest_is_late(void **state) {
+    (void)state;
+    rota_newcomers newcomers = {.listener = -1};
+    uint32_t port = 0;
+    taken seen = {0};
+    assert_true(rota_newcomers_begin(&newcomers));
+    newcomers.listener = rota_socket_listen(true, &port);
+    assert_true(newcomers.listener >= 0);
+    const rota_socket_address address = {.family = AF_INET, .port = port, .bytes = {127, 0, 0, 1}};
+    const rota_greeting own = {.magic = ROTA_MEETING_MAGIC};
+    const rota_reply here = {.magic = ROTA_MEETING_MAGIC, .kind = ROTA_REPLY_HERE};
+    const int made = rota_socket_connect(&address, rota_deadline_after(PATIENCE_NS));
+    assert_true(made >= 0);
+    assert_true(rota_socket_send(made, &own, sizeof own, rota_deadline_after(PATIENCE_NS)));
+    while (!seen.greetings) assert_ok(rota_newcomers_look(&newcomers, welcome, &seen));
+    say_a_part(made);
+    for (uint32_t i = 0; i < 4; i++) assert_ok(rota_newcomers_look(&newcomers, welcome, &seen));
+    assert_int_equal(seen.more, 0);
+    assert_true(rota_socket_send(made, (const uint8_t *)&here + sizeof here / 2,
+                                 sizeof here - sizeof here / 2, rota_deadline_after(PATIENCE_NS)));
+    while (!seen.more) assert_ok(rota_newcomers_look(&newcomers, welcome, &seen));
+    assert_true(rota_socket_await(made, false, rota_deadline_after(PATIENCE_NS)));
+    assert_true(rota_socket_has_left(made)); /* it was left as it was not to stay */
+    assert_int_equal(seen.greetings, 1);
+    assert_int_equal(seen.more, 1);
+    rota_newcomers_end(&newcomers);
+    (void)close(newcomers.listener);
+    (void)close(made);
+}
+
 /* ---- The file ---- */
 
 /* A job that gives up, or has met, leaves the file of one that has been started since. */
@@ -202,6 +271,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_twice),        cmocka_unit_test(welcome_and_gone),
         cmocka_unit_test(here_and_gone),         cmocka_unit_test(a_second_one),
+        cmocka_unit_test(gone_in_the_middle),    cmocka_unit_test(the_rest_is_late),
         cmocka_unit_test(a_file_of_another_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
