@@ -43,18 +43,25 @@ void rota_newcomers_end(rota_newcomers *n) {
     free(n->polled);
 }
 
-/* Room for one more; NULL: the others wait where they are, in the system, which has them connected. Who is welcome does
- * not give way. */
-static rota_newcomer *find_room(rota_newcomers *n) {
+/* Leaves the one that has had its time for longest and not said who it is; NULL: all have some. Who is welcome does not
+ * give way. */
+static rota_newcomer *make_room(rota_newcomers *n) {
     rota_newcomer *oldest = NULL;
     for (uint32_t i = 0; i < ROTA_NEWCOMERS; i++) {
         rota_newcomer *one = &n->all[i];
-        if (one->socket < 0) return one;
-        if (!one->is_welcome && (!oldest || one->since_ns < oldest->since_ns)) oldest = one;
+        if (one->socket >= 0 && !one->is_welcome && (!oldest || one->since_ns < oldest->since_ns))
+            oldest = one;
     }
     if (!oldest || rota_clock_ns() - oldest->since_ns < ROTA_MEETING_ANSWER_NS) return NULL;
-    leave(oldest); /* it has had its time */
+    leave(oldest);
     return oldest;
+}
+
+/* For one more; NULL: the others wait where they are, in the system, which has them connected. */
+static rota_newcomer *find_room(rota_newcomers *n) {
+    for (uint32_t i = 0; i < ROTA_NEWCOMERS; i++)
+        if (n->all[i].socket < 0) return &n->all[i];
+    return make_room(n);
 }
 
 static void accept_some(rota_newcomers *n) {
@@ -62,7 +69,8 @@ static void accept_some(rota_newcomers *n) {
         one->socket = accept4(n->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (one->socket < 0 && (errno == EMFILE || errno == ENFILE)) {
             n->accept_error = errno;
-            rota_nap_until(rota_deadline_after(ROTA_MEETING_NAP_NS)); /* they are there still */
+            if (!make_room(n))
+                rota_nap_until(rota_deadline_after(ROTA_MEETING_NAP_NS)); /* they are there still */
         }
         if (one->socket < 0) return;
         one->since_ns = rota_clock_ns();
@@ -86,15 +94,26 @@ static bool hear(rota_newcomer *one) {
     return true;
 }
 
+/* No more are asked for than are open: the system refuses more than the process may have. False: nobody has come, or
+ * said something. */
+static bool wait_for_any(rota_newcomers *n) {
+    uint32_t count = 0;
+    n->polled[count++] = (struct pollfd){.fd = find_room(n) ? n->listener : -1, .events = POLLIN};
+    for (uint32_t i = 0; i < ROTA_NEWCOMERS; i++)
+        if (n->all[i].socket >= 0)
+            n->polled[count++] = (struct pollfd){.fd = n->all[i].socket, .events = POLLIN};
+    const int ready = poll(n->polled, count, 100);
+    if (ready < 0 && errno != EINTR) rota_nap_until(rota_deadline_after(ROTA_MEETING_NAP_NS));
+    return ready > 0;
+}
+
 rota_status rota_newcomers_look(rota_newcomers *n, rota_status (*take)(void *user, rota_newcomer *who),
                                 void *user) {
-    n->polled[0] = (struct pollfd){.fd = find_room(n) ? n->listener : -1, .events = POLLIN};
-    for (uint32_t i = 0; i < ROTA_NEWCOMERS; i++)
-        n->polled[1 + i] = (struct pollfd){.fd = n->all[i].socket, .events = POLLIN};
-    if (poll(n->polled, 1 + ROTA_NEWCOMERS, 100) <= 0) return ROTA_OK;
+    if (!wait_for_any(n)) return ROTA_OK;
+    const struct pollfd *polled = &n->polled[1];
     for (uint32_t i = 0; i < ROTA_NEWCOMERS; i++) {
         rota_newcomer *one = &n->all[i];
-        if (!n->polled[1 + i].revents || !hear(one)) continue;
+        if (one->socket < 0 || !(polled++)->revents || !hear(one)) continue;
         const rota_status status = take(user, one);
         if (status != ROTA_OK || one->socket < 0 || !one->is_welcome) leave(one);
         ROTA_TRY(status);

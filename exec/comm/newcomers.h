@@ -57,11 +57,11 @@ typedef struct rota_newcomer {
 typedef struct rota_newcomers {
     int listener;          /* the caller's; -1: nobody comes */
     int accept_error;      /* there was no descriptor for one who came; 0: never */
-    struct pollfd *polled; /* the listener and all */
+    struct pollfd *polled; /* the listener and those that are there */
     rota_newcomer *all;
 } rota_newcomers;
 
-enum { ROTA_NEWCOMERS = 64 }; /* one that does not say who it is for long gives way */
+enum { ROTA_NEWCOMERS = 64 }; /* or descriptors; one that does not say who it is for long gives way */
 
 /* Of a zeroed one. False: no host memory. End frees what there is, and closes connections that were not taken. */
 bool rota_newcomers_begin(rota_newcomers *n);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@
 #include "tests/kit/free_port.h"
 #include "tests/kit/support.h"
 
-enum { RANKS_MOST = 3 };
+enum { RANKS_MOST = 3, LOOKS = 600 };
 #define PATIENCE_NS UINT64_C(60000000000)
 
 typedef struct rank_0 {
@@ -248,6 +249,46 @@ static void the_rest_is_late(void **state) {
     (void)close(made);
 }
 
+/* ---- Few descriptors ---- */
+
+/* One is left for who comes, and one that says nothing has it, until it has had its time. */
+static void one_descriptor(void **state) {
+    (void)state;
+    rota_newcomers newcomers = {.listener = -1};
+    struct rlimit files, few;
+    uint32_t port = 0, looks = 0;
+    taken seen = {0};
+    assert_true(rota_newcomers_begin(&newcomers));
+    newcomers.listener = rota_socket_listen(true, &port);
+    assert_true(newcomers.listener >= 0);
+    const rota_socket_address address = {.family = AF_INET, .port = port, .bytes = {127, 0, 0, 1}};
+    const rota_greeting own = {.magic = ROTA_MEETING_MAGIC};
+    int made[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        made[i] = rota_socket_connect(&address, rota_deadline_after(PATIENCE_NS));
+        assert_true(made[i] >= 0);
+    }
+    assert_true(rota_socket_send(made[1], &own, sizeof own, rota_deadline_after(PATIENCE_NS)));
+    const int next = dup(newcomers.listener);
+    assert_true(next >= 0);
+    (void)close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    few = files;
+    few.rlim_cur = (rlim_t)next + 1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    while (!newcomers.accept_error && looks++ < LOOKS)
+        assert_ok(rota_newcomers_look(&newcomers, welcome, &seen));
+    assert_int_equal(newcomers.accept_error, EMFILE);
+    assert_int_equal(seen.greetings, 0);
+    for (uint32_t i = 0; i < ROTA_NEWCOMERS; i++) newcomers.all[i].since_ns = 0;
+    while (!seen.greetings && looks++ < LOOKS) assert_ok(rota_newcomers_look(&newcomers, welcome, &seen));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_int_equal(seen.greetings, 1);
+    rota_newcomers_end(&newcomers);
+    (void)close(newcomers.listener);
+    close_all(made, 2);
+}
+
 /* ---- The file ---- */
 
 /* A job that gives up, or has met, leaves the file of one that has been started since. */
@@ -269,10 +310,10 @@ static void a_file_of_another_job(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_twice),        cmocka_unit_test(welcome_and_gone),
-        cmocka_unit_test(here_and_gone),         cmocka_unit_test(a_second_one),
-        cmocka_unit_test(gone_in_the_middle),    cmocka_unit_test(the_rest_is_late),
-        cmocka_unit_test(a_file_of_another_job),
+        cmocka_unit_test(the_same_twice),     cmocka_unit_test(welcome_and_gone),
+        cmocka_unit_test(here_and_gone),      cmocka_unit_test(a_second_one),
+        cmocka_unit_test(gone_in_the_middle), cmocka_unit_test(the_rest_is_late),
+        cmocka_unit_test(one_descriptor),     cmocka_unit_test(a_file_of_another_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
