@@ -4,7 +4,8 @@
  * in a row is looked for as long the next time; after one or two that did not, no longer than the least.
  *
  *     const uint64_t since_ns = rota_clock_ns();
- *     look for rota_patience_ns(&patience, least_ns), then sleep
+ *     rota_spin spin = rota_patience_spin(&patience, rota_patience_ns(&patience, least_ns), asked_ns);
+ *     look for as long as that (base/spin.h), rota_patience_note(&patience, &spin), and sleep
  *     rota_patience_learn(&patience, rota_clock_ns() - since_ns);
  *
  * So of pauses that are longer at most two in a row begin with ROTA_PATIENCE_NS in vain, and none where as many are
@@ -13,7 +14,8 @@
  *
  * Nor does it look for longer where CPUs are crowded: who yields there has the core back when all others had their
  * turn, and who is woken gets it at once. That is known by a yield that took long (spin.is_crowded); then some pauses
- * begin with the least, twice as many each time.
+ * begin with the least, twice as many each time. And where a yield lost the core to one that computes (spin.has_lost)
+ * as many begin without a look: the thread sleeps at once, and is woken.
  *
  * Internal; not installed. */
 #ifndef ROTA_BASE_PATIENCE_H
@@ -22,6 +24,8 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "base/spin.h"
 
 #define ROTA_PATIENCE_NS 100000u
 /* As many threads are on the way of a submission to a device and back: the caller, the sequencer, the device's submit
@@ -33,6 +37,8 @@
 /* Pauses that begin with the least where CPUs were found to be crowded. */
 #define ROTA_PATIENCE_CROWDED 16u
 #define ROTA_PATIENCE_CROWDED_MAX 4096u
+/* Those without a look: what comes in them pays to wake the thread, where the core is its own again by then. */
+#define ROTA_PATIENCE_LOST_MAX 256u
 
 /* One thread's; zeroes at first. */
 typedef struct rota_patience {
@@ -40,6 +46,7 @@ typedef struct rota_patience {
     uint32_t cpus; /* that the thread may run on; 0: not asked yet */
     uint32_t left,
         crowded; /* pauses to come that begin with the least; and how many those were the last time */
+    uint32_t lost_left, lost; /* the same of those without a look */
 } rota_patience;
 
 /* How long to look; no shorter than the least. Wait-free; one call of the thread's makes a system call. */
@@ -52,9 +59,19 @@ static inline uint64_t rota_patience_ns(rota_patience *patience, uint64_t least_
     return patience->cpus >= ROTA_PATIENCE_CPUS ? ROTA_PATIENCE_NS : least_ns;
 }
 
+/* To look for so long, as rota_patience_ns may have said; where the core was lost of late, for no longer than the
+ * application asked for. Wait-free. */
+static inline rota_spin rota_patience_spin(const rota_patience *patience, uint64_t limit_ns,
+                                           uint64_t asked_ns) {
+    rota_spin spin = rota_spin_begin(patience->lost_left && limit_ns > asked_ns ? asked_ns : limit_ns);
+    spin.asked_ns = asked_ns;
+    return spin;
+}
+
 /* What was looked for came, or a sleep ended without it, so long after the thread had nothing to do. Wait-free. */
 static inline void rota_patience_learn(rota_patience *patience, uint64_t waited_ns) {
     if (patience->left) patience->left--;
+    if (patience->lost_left) patience->lost_left--;
     if (waited_ns > ROTA_PATIENCE_NS)
         patience->soon /= 2;
     else if (patience->soon < ROTA_PATIENCE_SOON_MAX)
@@ -65,6 +82,14 @@ static inline void rota_patience_learn(rota_patience *patience, uint64_t waited_
 static inline void rota_patience_is_crowded(rota_patience *patience) {
     const uint32_t next = patience->crowded ? 2 * patience->crowded : ROTA_PATIENCE_CROWDED;
     patience->left = patience->crowded = next < ROTA_PATIENCE_CROWDED_MAX ? next : ROTA_PATIENCE_CROWDED_MAX;
+}
+
+/* What became of a look. Wait-free. */
+static inline void rota_patience_note(rota_patience *patience, const rota_spin *spin) {
+    if (spin->is_crowded) rota_patience_is_crowded(patience);
+    if (!spin->has_lost) return;
+    const uint32_t next = patience->lost ? 2 * patience->lost : ROTA_PATIENCE_CROWDED;
+    patience->lost_left = patience->lost = next < ROTA_PATIENCE_LOST_MAX ? next : ROTA_PATIENCE_LOST_MAX;
 }
 
 #endif

@@ -56,9 +56,9 @@ typedef struct rota_runtime_options {
      * the way to the device and two on the way back. Each that looks keeps a core. 0, and anything shorter
      * than the default: 50 us after the last submission, 20 after the device's last work, 10 in rota_wait;
      * each of them 100 where what it looks for came within 100 us several times in a row, and the process
-     * may use four CPUs or more, which others leave to it. The CPU executor's workers take no part. Whatever
-     * is said here, threads on the way of a collective of a device's memory look for it for 1 ms: two submit
-     * threads and that of ranks. */
+     * may use four CPUs or more, which others leave to it; and less where a thread that computes has the core.
+     * The CPU executor's workers take no part. Whatever is said here, threads on the way of a collective of a
+     * device's memory look for it for 1 ms, but there: two submit threads and that of ranks. */
     uint64_t spin_ns;
     bool diagnostics; /* per-node markers and times; costs device time */
     bool validation;  /* Vulkan: with the Khronos validation layer, whose messages go to `log` */

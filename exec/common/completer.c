@@ -72,13 +72,15 @@ void rota_completer_sleep(rota_completer_shared *completer, rota_completer_work_
 
 void rota_completer_rest(rota_completer_shared *completer, rota_completer_work_fn has_work, void *user,
                          uint64_t spin_ns) {
-    rota_spin spin = rota_spin_begin(rota_patience_ns(&completer->patience, spin_ns));
+    const uint64_t limit_ns = rota_patience_ns(&completer->patience, spin_ns);
+    rota_spin spin =
+        rota_patience_spin(&completer->patience, limit_ns, spin_ns > ROTA_PATIENCE_NS ? spin_ns : 0);
     const bool keeps_core = completer->patience.left != 0; /* else the submit thread may need it */
     bool work = false;
     while (!work && (keeps_core ? rota_spin_pauses(&spin) : rota_spin_yields(&spin)))
         work = has_work(user) || ra_load_acquire(&completer->closing); /* pairs with stop */
     ra_fetch_add_relaxed(&completer->spin_ns, rota_spin_own_ns(&spin));
-    if (spin.is_crowded) rota_patience_is_crowded(&completer->patience);
+    rota_patience_note(&completer->patience, &spin);
     if (!work) rota_completer_sleep(completer, has_work, user, rota_deadline_after(IDLE_SLICE_NS));
     rota_patience_learn(&completer->patience, rota_spin_ns(&spin));
 }

@@ -5,6 +5,9 @@
  * long as a host function that ends later says that ends and begins come soon (later.c): waking up takes longer than
  * those. Why no wake is lost stands in wake.c.
  *
+ * Whoever counts as searching is not woken. So a worker that yields to others for long would leave a task for as long,
+ * and it sleeps as soon as one that computes has its core (base/spin.h).
+ *
  * A worker pumps only while it counts neither as searching nor as sleeping: who pushes wakes nobody where one searches,
  * or wakes one that sleeps, and a pump may go on for as long as others submit. So whoever finds `kick` set while it
  * counts as either leaves that state first, and wakes another for what else there is. */
@@ -14,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/spin.h"
 #include "exec/cpu/device.h"
 #include "exec/cpu/later.h"
 #include "exec/cpu/run.h"
@@ -124,20 +128,41 @@ static void wake_next(rota_cpu_worker *worker, const rota_cpu_task *task, bool p
         rota_cpu_notify(device, &worker->near);
 }
 
-/* The worker has looked for long enough: it counts as searching no longer, unless it is the last one and there is to be
- * one (later.c). */
-static bool leave_search(rota_cpu_device *device, uint64_t now) {
+/* The worker has looked for long enough: it counts as searching no longer, unless it is the last one, there is to be
+ * one (later.c), and no other thread computes on its core. */
+static bool leave_search(rota_cpu_device *device, bool is_core_wanted) {
+    const uint64_t now = is_core_wanted ? UINT64_MAX : rota_clock_ns();
     uint32_t searchers = ra_load_relaxed(&device->tasks.searchers);
     while (searchers > 1 || now >= ra_load_relaxed(&device->tasks.looks_until_ns))
         if (ra_cas_seq_cst(&device->tasks.searchers, &searchers, searchers - 1)) return true;
     return false;
 }
 
+/* Between two looks; false: the worker counts as searching no longer. */
+static bool go_on_searching(rota_cpu_worker *worker, rota_spin *spin) {
+    rota_cpu_device *device = worker->device;
+    const uint64_t before_ns = rota_clock_ns();
+    const bool is_core_wanted = spin->has_lost || worker->patience.lost_left != 0;
+    if ((is_core_wanted || before_ns - spin->begin_ns >= spin->limit_ns) &&
+        leave_search(device, is_core_wanted))
+        return false;
+    (void)sched_yield();
+    const uint64_t away_ns = rota_clock_ns() - before_ns;
+    if (away_ns >= ROTA_SPIN_ALONE_NS) rota_spin_note_others(spin, away_ns);
+    return true;
+}
+
+/* How it went. Workers look no longer where tasks came soon: what they remember is that others want the cores. */
+static void learn(rota_cpu_worker *worker, const rota_spin *spin) {
+    rota_patience_note(&worker->patience, spin);
+    rota_patience_learn(&worker->patience, UINT64_MAX);
+}
+
 /* The worker counts as searching. Leaves that state either way. *out_pumps: it is to pump. */
 static rota_cpu_task *search(rota_cpu_worker *worker, bool *out_pumps) {
     rota_cpu_device *device = worker->device;
     rota_cpu_task *task = NULL;
-    uint64_t until = 0;
+    rota_spin spin = {.limit_ns = 0};
     *out_pumps = false;
     for (uint32_t look = 0;; look++) {
         *out_pumps = is_kicked(device);
@@ -145,14 +170,16 @@ static rota_cpu_task *search(rota_cpu_worker *worker, bool *out_pumps) {
         task = find_task(worker);
         if (task || ra_load_acquire(&device->end.stop)) break; /* stop: as in next_task */
         if (look % LOOKS_PER_YIELD == LOOKS_PER_YIELD - 1) {
-            uint64_t now = rota_clock_ns();
-            if (until == 0) until = now + SEARCH_NS;
-            if (now >= until && leave_search(device, now)) return NULL;
-            (void)sched_yield();
+            if (spin.begin_ns == 0) spin = rota_patience_spin(&worker->patience, SEARCH_NS, 0);
+            if (!go_on_searching(worker, &spin)) {
+                learn(worker, &spin);
+                return NULL;
+            }
         } else {
             for (int pause = 0; pause < PAUSES_PER_LOOK; pause++) ra_pause();
         }
     }
+    if (spin.begin_ns) learn(worker, &spin);
     ra_fetch_add_seq_cst(&device->tasks.searchers, UINT32_MAX);
     wake_next(worker, task, *out_pumps);
     return task;

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include "base/atomic.h"
+#include "base/patience.h"
 #include "exec/cpu/deque.h"
 #include "exec/cpu/near.h"
 #include "exec/exec.h"
@@ -28,6 +29,7 @@ struct rota_cpu_worker {
     uint32_t tick;         /* tasks run: now and then the injection deque comes first */
     rota_cpu_task *handed; /* what it runs next: the pump started it, and nobody else sees it */
     uint64_t random;
+    rota_patience patience;                  /* with searches: whether others want the core */
     rota_cpu_near near;                      /* of the workers, as of the cores that they are on */
     _Alignas(64) _Atomic uint32_t wake_word; /* 1: woken by wake.c, which counted it as searching */
     _Atomic uint32_t exited;

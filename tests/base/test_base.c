@@ -64,6 +64,35 @@ static void patience_follows_pauses(void **state) {
     assert_int_not_equal(unasked.cpus, 0);
 }
 
+/* Who loses the core to one that computes looks no longer, and sleeps at once for some pauses; but looks for as long as
+ * the application asked for. Threads that only yield by turns are looked beside. */
+static void a_lost_core_ends_looking(void **state) {
+    (void)state;
+    const uint64_t forever = UINT64_MAX / 4, asked = 500;
+    rota_patience patience = {0};
+    rota_spin spin = rota_patience_spin(&patience, forever, 0);
+    rota_spin_note_others(&spin, ROTA_SPIN_LOST_NS);
+    rota_patience_note(&patience, &spin);
+    assert_true(spin.is_crowded && rota_spin_yields(&spin));
+    assert_true(rota_patience_spin(&patience, forever, 0).limit_ns == forever);
+    for (uint32_t pauses = ROTA_PATIENCE_CROWDED, i = 0; i < 10; i++) {
+        spin = rota_patience_spin(&patience, forever, 0);
+        rota_spin_note_others(&spin, ROTA_SPIN_LOST_NS + 1);
+        assert_false(rota_spin_yields(&spin));
+        rota_patience_note(&patience, &spin);
+        for (uint32_t pause = 0; pause < pauses; pause++) {
+            assert_int_equal(rota_patience_spin(&patience, forever, 0).limit_ns, 0);
+            assert_int_equal(rota_patience_spin(&patience, forever, asked).limit_ns, asked);
+            rota_patience_learn(&patience, UINT64_MAX);
+        }
+        assert_true(rota_patience_spin(&patience, forever, 0).limit_ns == forever);
+        pauses = 2 * pauses < ROTA_PATIENCE_LOST_MAX ? 2 * pauses : ROTA_PATIENCE_LOST_MAX;
+    }
+    spin = rota_patience_spin(&patience, 2 * forever, forever);
+    rota_spin_note_others(&spin, 2 * ROTA_SPIN_LOST_NS);
+    assert_true(rota_spin_yields(&spin));
+}
+
 static void arena_blocks_are_aligned_and_disjoint(void **state) {
     (void)state;
     rota_arena arena = ROTA_ARENA_INIT;
@@ -364,6 +393,7 @@ int main(void) {
         cmocka_unit_test(chunks_shrink_and_make_room),
         cmocka_unit_test(status_names_and_sentences),
         cmocka_unit_test(patience_follows_pauses),
+        cmocka_unit_test(a_lost_core_ends_looking),
         cmocka_unit_test(arena_blocks_are_aligned_and_disjoint),
         cmocka_unit_test(idle_chunks_are_given_back),
         cmocka_unit_test(chunks_go_back_to_the_system),

@@ -200,14 +200,14 @@ static _Thread_local rota_patience waits;
 
 /* Before it sleeps: whether the wait is over. */
 static bool look_for_end(rota_ticket ticket, bool (*done)(rota_ticket), uint64_t timeout_ns) {
-    const uint64_t asked = ticket.runtime->options.spin_ns;
-    const uint64_t spin_ns = rota_patience_ns(&waits, asked > WAIT_SPIN_NS ? asked : WAIT_SPIN_NS);
-    rota_spin looking = rota_spin_begin(spin_ns < timeout_ns ? spin_ns : timeout_ns);
+    const uint64_t asked_ns = ticket.runtime->options.spin_ns;
+    const uint64_t spin_ns = rota_patience_ns(&waits, asked_ns > WAIT_SPIN_NS ? asked_ns : WAIT_SPIN_NS);
+    rota_spin looking = rota_patience_spin(&waits, spin_ns < timeout_ns ? spin_ns : timeout_ns, asked_ns);
     bool is_over = false;
     while (!is_over &&
            rota_spin_yields(&looking)) /* rota's threads may need this core to bring the end about */
         is_over = done(ticket);
-    if (looking.is_crowded) rota_patience_is_crowded(&waits);
+    rota_patience_note(&waits, &looking);
     if (is_over) rota_patience_learn(&waits, rota_spin_ns(&looking));
     return is_over;
 }

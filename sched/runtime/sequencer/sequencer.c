@@ -269,12 +269,14 @@ static void look_at_idle_memory(rota_sequencer *sequencer, uint64_t now_ns) {
 /* Looks for work; false: there is none. */
 static bool look_for_work(rota_sequencer *sequencer) {
     rota_runtime *runtime = sequencer->runtime;
-    uint64_t now = rota_clock_ns(), spun = 0, watched = now;
-    const uint64_t asked = runtime->options.spin_ns, least_ns = asked > ROTA_SPIN_NS ? asked : ROTA_SPIN_NS;
-    uint64_t limit = rota_patience_ns(&sequencer->patience, least_ns);
+    const uint64_t asked_ns = runtime->options.spin_ns;
+    const uint64_t least_ns = asked_ns > ROTA_SPIN_NS ? asked_ns : ROTA_SPIN_NS;
+    rota_spin spin =
+        rota_patience_spin(&sequencer->patience, rota_patience_ns(&sequencer->patience, least_ns), asked_ns);
+    uint64_t now = spin.begin_ns, spun = 0, watched = now;
     const uint64_t late_ns = rota_deadlines_first_ns(sequencer);
     bool found = false;
-    while (!found && spun < limit) {
+    while (!found && spun < spin.limit_ns && (!spin.has_lost || spun < asked_ns)) {
         /* What it waits for may need this core: with fewer cores than threads a spin that kept it would last
          * its full time, time and again. */
         (void)sched_yield();
@@ -283,10 +285,7 @@ static bool look_for_work(rota_sequencer *sequencer) {
         const uint64_t away_ns = back - now;
         const bool is_alone = away_ns < ROTA_SPIN_ALONE_NS; /* else it is seldom looked, and soon slept */
         spun += away_ns < YIELD_NS ? away_ns : YIELD_NS;
-        if (away_ns > ROTA_SPIN_CROWDED_NS && limit > least_ns) {
-            rota_patience_is_crowded(&sequencer->patience);
-            limit = least_ns;
-        }
+        if (!is_alone) rota_spin_note_others(&spin, away_ns);
         if (back - watched > SLEEP_SLICE_NS) { /* as often as if it slept */
             rota_gate_watch(runtime, false);
             watched = back;
@@ -301,6 +300,7 @@ static bool look_for_work(rota_sequencer *sequencer) {
         now = rota_clock_ns();
         spun += now - back;
     }
+    rota_patience_note(&sequencer->patience, &spin);
     (void)ra_fetch_add_relaxed(&runtime->stats.spin_ns, spun);
     return found;
 }

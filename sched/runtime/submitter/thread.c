@@ -73,7 +73,7 @@ static bool look_for_work(rota_submitter *submitter) {
     rota_runtime *runtime = device->runtime;
     const uint64_t patience_ns = patience_of(submitter);
     if (patience_ns == 0) return false;
-    rota_spin spin = rota_spin_begin(patience_ns);
+    rota_spin spin = rota_patience_spin(&submitter->patience, patience_ns, runtime->options.spin_ns);
     bool found = false;
     while (!found && rota_spin_yields(&spin)) { /* whoever brings the work may need this core */
         look_at_keepers(submitter);
@@ -81,7 +81,7 @@ static bool look_for_work(rota_submitter *submitter) {
                 is_to_go_on(device) || rota_blocked_any_ready(submitter);
     }
     (void)ra_fetch_add_relaxed(&runtime->stats.spin_ns, rota_spin_own_ns(&spin));
-    if (spin.is_crowded) rota_patience_is_crowded(&submitter->patience);
+    rota_patience_note(&submitter->patience, &spin);
     return found;
 }
 
