@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/sleep.h"
 #include "base/status.h"
 
 typedef struct rota_engine rota_engine;
@@ -39,6 +40,9 @@ typedef struct rota_engine_vtable {
     /* NULL, or where the engine sees by itself that a rank has ended: how, or NULL: it has not. What is wanted of such
      * a rank stays under way, and all that it sent before can be received. */
     const char *(*gone)(const rota_engine *engine, uint32_t rank);
+    /* NULL, or wakes who sleeps (base/sleep.h) whenever one of its requests may have ended, from now until `close`: so
+     * who looks once more after he said that he sleeps misses none. The sleeper is there until then. */
+    void (*tell)(rota_engine *engine, rota_sleeper *sleeper);
 } rota_engine_vtable;
 
 /* Whether a message of so many bytes is one that was wanted; and what `test` says of one that is not. */
@@ -64,7 +68,8 @@ struct rota_engine {
     /* NULL, or why it carries nothing any more, and can't say what it still touches: `test` then fails, and nothing is
      * over; static. */
     const char *why_ended;
-    uint64_t id; /* the same on all ranks, and no other engine's; 0: they have agreed on none */
+    uint64_t id;  /* the same on all ranks, and no other engine's; 0: they have agreed on none */
+    bool is_told; /* `tell` was called */
 };
 
 #endif

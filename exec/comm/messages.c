@@ -19,7 +19,9 @@ enum {
     CELL_BYTES = 256 * 1024,        /* below ROTA_ENGINE_MESSAGE_MOST */
     CELLS_BYTES = 16 * 1024 * 1024, /* of all ranks' */
     CELL_LEAST = 4096,
-    LOOKS_PER_LISTEN = 16, /* of progress: others' ends come seldom */
+    LOOKS_PER_LISTEN = 16, /* of progress: others' ends come seldom; */
+    LISTENS_NS =
+        20000, /* when nothing has moved for so long it looks seldom itself, and then for those, too */
     NAP_NS = 20000
 };
 
@@ -290,7 +292,8 @@ static rota_status progress(rota_transport *transport, bool *out_over, bool *out
     if (stood_ns > m->now.stood_ns) m->now.stood_ns = stood_ns;
     m->now.looked_ns = now;
     if (m->now.stage == ROTA_MESSAGES_IDLE || m->end.is_over) return over(m, out_over);
-    if (m->end.looks++ % LOOKS_PER_LISTEN == 0) (void)rota_messages_listen(m);
+    if (m->end.looks++ % LOOKS_PER_LISTEN == 0 || now - m->now.moved_ns > LISTENS_NS)
+        (void)rota_messages_listen(m);
     /* After that: what came before a farewell is taken before it is looked at. */
     if (test_all(m, out_moved) != ROTA_OK) {
         end_with_message(m);
@@ -384,8 +387,12 @@ static rota_status make(rota_messages_group *group, const char *name, uint64_t t
         return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory for the messages of %u ranks",
                          name, size);
     }
-    m->base = (rota_transport){
-        .vtable = &vtable, .kind = engine->kind, .rank = rank, .size = size, .timeout_ns = timeout_ns};
+    m->base = (rota_transport){.vtable = &vtable,
+                               .kind = engine->kind,
+                               .rank = rank,
+                               .size = size,
+                               .timeout_ns = timeout_ns,
+                               .is_told = engine->is_told};
     (void)snprintf(m->base.name, sizeof m->base.name, "%s", name);
     m->group = group;
     m->number = number;

@@ -90,7 +90,7 @@ static void close_engine(rota_engine *engine) {
     if (!is_given) ra_store_release(&is_open, 0); /* pairs with rota_mpi_open */
 }
 
-static const rota_engine_vtable vtable = {send, receive, test, cancel, NULL, close_engine, NULL};
+static const rota_engine_vtable vtable = {send, receive, test, cancel, NULL, close_engine, NULL, NULL};
 
 bool rota_mpi_is_started(void) {
     /* Open MPI; MPICH and whoever speaks PMI; PMIx. */
@@ -122,7 +122,7 @@ rota_status rota_mpi_open(const uint64_t *taken, rota_engine **out_engine) {
     uint32_t rank = 0, size = 0, last_tag = 0;
     const int error = engine ? mpi->begin(taken, &engine->world, &rank, &size, &last_tag) : 0;
     if (engine && !error) {
-        engine->base = (rota_engine){&vtable, "mpi", rank, size, last_tag, true, NULL, 0};
+        engine->base = (rota_engine){&vtable, "mpi", rank, size, last_tag, true, NULL, 0, false};
         engine->is_given = taken != NULL;
         *out_engine = &engine->base;
         return ROTA_OK;

@@ -430,7 +430,7 @@ static void close_engine(rota_engine *base) {
 }
 
 static const rota_engine_vtable vtable = {send_message, receive_message, test, cancel,
-                                          detach,       close_engine,    gone};
+                                          detach,       close_engine,    gone, NULL};
 
 /* ---- Opening ---- */
 
@@ -457,7 +457,8 @@ static rota_status make_engine(const rota_meeting *meeting, const char *name, tc
     tcp_engine *e = calloc(1, sizeof *e);
     int error = e ? 0 : ENOMEM;
     if (e) {
-        e->base = (rota_engine){&vtable, "tcp", meeting->rank, meeting->size, UINT32_MAX, false, NULL, 0};
+        e->base =
+            (rota_engine){&vtable, "tcp", meeting->rank, meeting->size, UINT32_MAX, false, NULL, 0, false};
         e->connections = calloc(meeting->size, sizeof *e->connections);
         e->nowhere = malloc(NOWHERE_BYTES);
         e->events = epoll_create1(EPOLL_CLOEXEC);

@@ -24,6 +24,7 @@ typedef struct message {
 
 typedef struct mailbox {
     rota_link sent, wanted; /* oldest first */
+    rota_sleeper *sleeper;  /* of its owner's; NULL: that looks now and then */
 } mailbox;
 
 /* All but `users` under the mutex. */
@@ -64,6 +65,13 @@ static void deliver(message *sent, message *wanted) {
     sent->is_over = wanted->is_over = true;
 }
 
+/* That rank's request is over. Under the mutex, so that it can't close meanwhile. It says that it sleeps before it asks
+ * under the mutex whether the request is over: it sees that, or is seen asleep here. */
+static void wake(const world *own, uint32_t rank) {
+    rota_sleeper *sleeper = own->boxes[rank].sleeper;
+    if (sleeper) rota_sleeper_wake(sleeper);
+}
+
 /* What was sent is kept by the mailbox, behind that one. False: there is no memory, and its sender keeps it. */
 static bool keep_copy(rota_link *before, message *own) {
     message *copy = malloc(sizeof *copy + own->size_bytes);
@@ -89,7 +97,10 @@ static rota_status put(threads_engine *engine, const message *made, rota_engine_
         rota_link_remove(&other->link);
         rota_link_begin(&other->link);
         deliver(made->bytes ? own : other, made->bytes ? other : own);
-        if (other->is_copy) free(other);
+        if (other->is_copy)
+            free(other);
+        else
+            wake(engine->world, made->bytes ? other->to : other->from);
     } else if (!made->bytes || made->size_bytes > SMALL_BYTES || !keep_copy(box->sent.previous, own)) {
         add_last(made->bytes ? &box->sent : &box->wanted, &own->link);
     }
@@ -169,13 +180,22 @@ static void end_world(world *ended) {
 static void close_engine(rota_engine *base) {
     world *left = engine_of(base)->world;
     (void)pthread_mutex_lock(&left->mutex);
+    left->boxes[base->rank].sleeper = NULL;
     const bool is_last = --left->users == 0;
     (void)pthread_mutex_unlock(&left->mutex);
     if (is_last) end_world(left);
     free(base);
 }
 
-static const rota_engine_vtable vtable = {send, receive, test, cancel, detach, close_engine, NULL};
+static void tell(rota_engine *base, rota_sleeper *sleeper) {
+    world *told = engine_of(base)->world;
+    (void)pthread_mutex_lock(&told->mutex);
+    told->boxes[base->rank].sleeper = sleeper;
+    (void)pthread_mutex_unlock(&told->mutex);
+    base->is_told = true;
+}
+
+static const rota_engine_vtable vtable = {send, receive, test, cancel, detach, close_engine, NULL, tell};
 
 rota_status rota_threads_open(uint32_t size, rota_engine **out_engines) {
     world *made = calloc(1, sizeof *made);
@@ -194,7 +214,7 @@ rota_status rota_threads_open(uint32_t size, rota_engine **out_engines) {
         rota_link_begin(&boxes[count].wanted);
         threads_engine *engine = calloc(1, sizeof *engine);
         if (!engine) break;
-        engine->base = (rota_engine){&vtable, "threads", count, size, UINT32_MAX, false, NULL, id};
+        engine->base = (rota_engine){&vtable, "threads", count, size, UINT32_MAX, false, NULL, id, false};
         engine->world = made;
         out_engines[count] = &engine->base;
     }

@@ -77,6 +77,7 @@ struct rota_transport {
     uint32_t rank, size;
     uint64_t timeout_ns; /* counted from what moved last */
     bool lingers;        /* see close */
+    bool is_told;        /* whatever it waits for wakes its owner, but for time (engine.h) */
     uint64_t id;         /* the same on all of its ranks, and of no other transport; 0: one rank */
     uint64_t
         crossed; /* it has ended since ranks have another order of its collectives and that one's; 0: no */

@@ -184,6 +184,7 @@ static bool look_at_work(rota_rank_work *work, bool *out_moved) {
     bool is_over;
     rota_status status;
     *out_moved = false;
+    work->is_told = own->transport->is_told && !c->on_device.opening && !c->on_device.carries;
     if (own->close) (void)own->transport->vtable->flush(own->transport);
     if (c->on_device.opening) return rota_rank_device_open(c, out_moved) || own->close;
     if (c->on_device.carries) {

@@ -12,6 +12,7 @@
 static bool look_at_flush(rota_rank_work *work, bool *out_moved) {
     rota_under_way *own = &ROTA_STACK_OBJECT(work, rota_communicator, under_way.flush)->under_way;
     *out_moved = false;
+    work->is_told = own->transport->is_told;
     own->is_flushing = own->transport->vtable->flush(own->transport);
     return own->is_flushing;
 }
@@ -41,6 +42,7 @@ static bool look_at_unwanted(rota_rank_work *work, bool *out_moved) {
     unwanted *own = (unwanted *)(void *)work;
     uint64_t abandoned;
     *out_moved = false;
+    work->is_told = own->transport->is_told;
     if (!own->transport->vtable->close(own->transport, own->deadline_ns, &abandoned)) return true;
     free(own);
     return false;

@@ -198,6 +198,7 @@ static rota_status open_rank(rota_runtime *runtime, rota_engine *engine,
         engine->vtable->close(engine);
         return status;
     }
+    engine->vtable->tell(engine, &made->thread->told); /* the thread is there for longer than what it has */
     status = rota_messages_open(engine, options->name ? options->name : "world",
                                 options->timeout_ns ? options->timeout_ns : default_timeout_ns, &transport);
     if (status != ROTA_OK) {

@@ -1,13 +1,17 @@
 /* The thread that has the messages: it takes what others push, and looks at what is under way until that is over. While
- * nothing is, it sleeps; while something is, it looks again and again, and the longer nothing moves the less often. It
- * does neither for a while after a collective of a device's memory began or ended (rota_rank_thread_look_on).
+ * nothing is, it sleeps; while something is, it looks again and again for a while, and then now and then, the longer
+ * nothing moves the less often. It looks on for longer after a collective of a device's memory began or ended
+ * (rota_rank_thread_look_on). Calls wake it at any time, and where all that is under way is told of its messages
+ * (rota_engine_vtable.tell) so do those: then it looks every 2 ms for what is a matter of time.
+ *
+ * No wake is lost: it says that it sleeps, and then asks for calls, and looks, once more (seq_cst, base/sleep.h). Who
+ * ends one of its requests does so under the mutex under which it asks, before he asks whether it sleeps (threads.c).
  *
  * Who asks and waits may have gone when the answer comes. `is_over` goes from ASKED to ANSWERED by the thread, or to
  * LEFT by who asked; whichever comes second knows of the other, and exactly one of the two has what was made. */
 #include "sched/ranks/rank_thread.h"
 
 #include <fenv.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +21,16 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/signals.h"
+#include "base/spin.h"
 
 enum { ASKED, ANSWERED, LEFT };
-enum { YIELDS_NS = 50000, NAP_NS = 20000, LONG_NAP_NS = 200000, LONG_AFTER_NS = 5000000 };
+enum {
+    LOOKS_NS = 50000,
+    NAP_NS = 20000,
+    LONG_NAP_NS = 200000,
+    LONG_AFTER_NS = 5000000,
+    TOLD_NAP_NS = 2000000
+};
 static const uint64_t sleep_ns = 10000000000u; /* a sleeper looks again after this long */
 #define TIMER_SLACK_NS 1000ul
 /* Who sees so late that a deadline has passed was stopped, and so was the thread, which then has so long for what came
@@ -59,26 +70,57 @@ static bool look_at_all(rota_rank_thread *thread) {
     return any_moved;
 }
 
-static void rest(rota_rank_thread *thread, uint64_t moved_ns) {
-    const uint64_t now = rota_clock_ns();
-    if (now < thread->looks_until_ns) {
-        (void)sched_yield();
-        return;
-    }
-    if (!thread->works) {
-        rota_sleeper_prepare(&thread->sleeper);
-        /* Both after the sleeper's flag: see base/sleep.h. */
-        if (!rota_stack_is_empty_upmc(&thread->calls) || ra_load_seq_cst(&thread->users) == 0)
-            rota_sleeper_cancel(&thread->sleeper);
-        else
-            rota_sleeper_wait(&thread->sleeper, rota_deadline_after(sleep_ns));
-        return;
-    }
-    const uint64_t still_ns = now - moved_ns;
-    if (still_ns < YIELDS_NS)
-        (void)sched_yield();
+/* All that is under way wakes the thread when it moves. */
+static bool is_told_of_all(const rota_rank_thread *thread) {
+    for (const rota_rank_work *work = thread->works; work; work = work->next)
+        if (!work->is_told) return false;
+    return true;
+}
+
+/* Until when to sleep, where nothing has moved for so long. */
+static uint64_t sleep_until_ns(const rota_rank_thread *thread, uint64_t still_ns) {
+    if (!thread->works) return rota_deadline_after(sleep_ns);
+    if (is_told_of_all(thread)) return rota_deadline_after(TOLD_NAP_NS);
+    return rota_deadline_after(still_ns < LONG_AFTER_NS ? NAP_NS : LONG_NAP_NS);
+}
+
+static rota_spin begin_to_look(rota_rank_thread *thread) {
+    rota_patience_learn(&thread->patience, UINT64_MAX); /* it looks no longer where things came soon */
+    return rota_patience_spin(&thread->patience, LOOKS_NS, 0);
+}
+
+/* Whether it is to look at once, since little time has passed since something moved. */
+static bool looks_on(rota_rank_thread *thread, rota_spin *spin) {
+    const uint64_t asked_ns =
+        thread->looks_until_ns > spin->begin_ns ? thread->looks_until_ns - spin->begin_ns : 0;
+    if (spin->limit_ns != 0 && spin->limit_ns < asked_ns) spin->limit_ns = asked_ns;
+    if (rota_spin_yields(spin)) return true;
+    if (spin->limit_ns) rota_patience_note(&thread->patience, spin);
+    spin->limit_ns = 0; /* noted once */
+    return false;
+}
+
+/* Takes what there is, and looks at what is under way; true: something moved. */
+static bool get_on(rota_rank_thread *thread) {
+    const bool has_called = take_calls(thread);
+    return look_at_all(thread) || has_called;
+}
+
+/* True: something moved after all. */
+static bool sleep_for_a_while(rota_rank_thread *thread, uint64_t still_ns) {
+    rota_sleeper *sleeper = thread->works ? &thread->told : &thread->sleeper;
+    rota_sleeper_prepare(sleeper);
+    /* All after the sleeper's flag: see base/sleep.h. */
+    bool moved = !rota_stack_is_empty_upmc(&thread->calls);
+    if (!thread->works)
+        moved = moved || ra_load_seq_cst(&thread->users) == 0;
+    else if (!moved && is_told_of_all(thread))
+        moved = look_at_all(thread);
+    if (moved)
+        rota_sleeper_cancel(sleeper);
     else
-        rota_nap_until(rota_deadline_after(still_ns < LONG_AFTER_NS ? NAP_NS : LONG_NAP_NS));
+        rota_sleeper_wait(sleeper, sleep_until_ns(thread, still_ns));
+    return moved;
 }
 
 static void *run(void *argument) {
@@ -86,17 +128,14 @@ static void *run(void *argument) {
     /* It combines elements: not as whoever started it had its numbers rounded or flushed. */
     (void)fesetenv(FE_DFL_ENV);
     (void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0); /* without it naps end 50 us late */
-    uint64_t moved_ns = rota_clock_ns();
+    rota_spin spin = begin_to_look(thread);
     for (;;) {
         /* Before the calls: what was pushed before the last user left is taken. */
         const bool is_left = ra_load_seq_cst(&thread->users) == 0;
-        bool moved = take_calls(thread);
-        moved = look_at_all(thread) || moved;
+        bool moved = get_on(thread);
         if (is_left && !thread->works) break;
-        if (moved)
-            moved_ns = rota_clock_ns();
-        else
-            rest(thread, moved_ns);
+        if (!moved && !looks_on(thread, &spin)) moved = sleep_for_a_while(thread, rota_spin_ns(&spin));
+        if (moved) spin = begin_to_look(thread);
     }
     /* Either the thread sees a call, or who pushed it sees this, and makes it. */
     ra_store_seq_cst(&thread->is_ended, 1);
@@ -127,13 +166,19 @@ rota_status rota_rank_thread_start(rota_rank_thread **out_thread) {
     return ROTA_OK;
 }
 
+/* It sleeps on one of them at the most. */
+static void wake(rota_rank_thread *thread) {
+    rota_sleeper_wake(&thread->sleeper);
+    rota_sleeper_wake(&thread->told);
+}
+
 void rota_rank_thread_share(rota_rank_thread *thread) {
     ra_fetch_add_relaxed(&thread->references, 1);
     ra_fetch_add_relaxed(&thread->users, 1);
 }
 
 void rota_rank_thread_leave(rota_rank_thread *thread) {
-    if (ra_fetch_add_seq_cst(&thread->users, UINT32_MAX) == 1) rota_sleeper_wake(&thread->sleeper);
+    if (ra_fetch_add_seq_cst(&thread->users, UINT32_MAX) == 1) wake(thread);
 }
 
 void rota_rank_thread_release(rota_rank_thread *thread) {
@@ -146,7 +191,7 @@ void rota_rank_thread_call(rota_rank_thread *thread, rota_rank_call *call) {
     if (ra_load_seq_cst(&thread->is_ended)) /* with the store in run */
         (void)take_calls(thread);
     else
-        rota_sleeper_wake(&thread->sleeper);
+        wake(thread);
 }
 
 void rota_rank_thread_remove(rota_rank_thread *thread, const rota_rank_work *work) {

@@ -3,6 +3,7 @@
 #define ROTA_SCHED_RANKS_RANK_THREAD_H
 
 #include <pthread.h>
+#include "base/patience.h"
 #include "base/sleep.h"
 #include "base/stack_upmc.h"
 #include "base/status.h"
@@ -18,15 +19,18 @@ typedef struct rota_rank_work {
     struct rota_rank_work *next;
     /* Gets on; false: it is over, and taken off the list. *out_moved: another look soon is worth it. */
     bool (*look)(struct rota_rank_work *work, bool *out_moved);
+    bool is_told; /* by the last look: whatever it waits for wakes `told`, but for time */
 } rota_rank_work;
 
 typedef struct rota_rank_thread {
     rota_stack_upmc calls;
-    rota_sleeper sleeper;
+    rota_sleeper sleeper;        /* while nothing is under way, and */
+    rota_sleeper told;           /* while something is, which messages that come wake, too (engine.h) */
     _Atomic uint32_t references; /* of communicators, and of the thread while it runs; the last one frees */
     _Atomic uint32_t users;      /* communicators that are open: without any the thread ends */
     _Atomic uint32_t is_ended;   /* nobody takes calls any more but who makes them */
     rota_rank_work *works;       /* the thread's own */
+    rota_patience patience;      /* the thread's own */
     uint64_t looks_until_ns;     /* the thread's own: until then it neither sleeps nor naps */
 } rota_rank_thread;
 

@@ -3,7 +3,9 @@
 #include <math.h>
 #include <pthread.h>
 
+#include "base/atomic.h"
 #include "base/clock.h"
+#include "base/sleep.h"
 #include "exec/comm/elements.h"
 #include "exec/comm/messages.h"
 #include "exec/comm/threads.h"
@@ -48,13 +50,13 @@ static void late_close(rota_engine *engine) {
     free(engine);
 }
 static const rota_engine_vtable late_vtable = {late_send,   late_receive, late_test, late_cancel,
-                                               late_detach, late_close,   NULL};
+                                               late_detach, late_close,   NULL,      NULL};
 
 static rota_engine *make_late(rota_engine *real) {
     late_engine *made = calloc(1, sizeof *made);
     made->base =
-        (rota_engine){&late_vtable, "late",  real->rank, real->size, real->last_tag, real->is_ended_together,
-                      NULL,         real->id};
+        (rota_engine){&late_vtable, "late",   real->rank, real->size, real->last_tag, real->is_ended_together,
+                      NULL,         real->id, false};
     made->real = real;
     made->random = real->rank + 77;
     return &made->base;
@@ -111,7 +113,7 @@ static rota_status held_test(rota_engine *engine, rota_engine_request *request, 
     return late_of(engine)->real->vtable->test(late_of(engine)->real, request, out_over);
 }
 static const rota_engine_vtable held_vtable = {late_send,   no_receive, held_test, late_cancel,
-                                               late_detach, late_close, NULL};
+                                               late_detach, late_close, NULL,      NULL};
 
 static void close_well(rota_transport *transport) {
     uint64_t abandoned = 1;
@@ -159,6 +161,52 @@ static void gives_up_as_it_opens(void **state) {
     if (waited < 0.3 || waited > 60) fail_msg("it says %s", rota_last_error());
     close_well(transport);
     engines[1]->vtable->close(engines[1]);
+}
+
+/* ---- Told ---- */
+
+static bool is_awake(rota_sleeper *sleeper) {
+    const bool is = ra_load_seq_cst(&sleeper->asleep) == 0;
+    rota_sleeper_prepare(sleeper);
+    return is;
+}
+
+/* Who sleeps until a message comes, or is taken, is woken by that, and by nothing else, until it closes. */
+static void messages_wake(void **state) {
+    (void)state;
+    enum { COUNT = 1000, TAG = 3 };
+    static uint32_t x[COUNT], y[COUNT];
+    rota_sleeper sleeper = {0};
+    rota_engine *engines[2];
+    rota_engine_request *mine[2], *others[2];
+    bool is_over;
+    assert_ok(rota_threads_open(2, engines));
+    rota_engine *own = engines[0], *other = engines[1];
+    assert_false(own->is_told);
+    own->vtable->tell(own, &sleeper);
+    assert_true(own->is_told && !other->is_told);
+    rota_sleeper_prepare(&sleeper);
+    for (uint32_t count = 1; count <= COUNT;
+         count += COUNT - 1) { /* copied at once, or when they are wanted */
+        const uint64_t size = count * sizeof *x;
+        assert_ok(own->vtable->receive(own, 1, TAG, y, size, size, &mine[0]));
+        assert_false(is_awake(&sleeper));
+        assert_ok(other->vtable->send(other, 0, TAG, x, size, &others[0]));
+        assert_true(is_awake(&sleeper));
+        assert_ok(own->vtable->send(own, 1, TAG, x, size, &mine[1]));
+        assert_false(is_awake(&sleeper));
+        assert_ok(other->vtable->receive(other, 0, TAG, y, size, size, &others[1]));
+        assert_int_equal(is_awake(&sleeper), count == COUNT); /* else it was over before */
+        for (uint32_t i = 0; i < 2; i++) {
+            assert_ok(own->vtable->test(own, mine[i], &is_over));
+            assert_true(is_over);
+            assert_ok(other->vtable->test(other, others[i], &is_over));
+            assert_true(is_over);
+        }
+        assert_false(is_awake(&sleeper));
+    }
+    own->vtable->close(own);
+    other->vtable->close(other);
 }
 
 /* ---- Elements ---- */
@@ -256,8 +304,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f16_is_rounded_once),  cmocka_unit_test(bf16_is_rounded_once),
         cmocka_unit_test(order_and_nan),        cmocka_unit_test(ended_as_it_opens),
-        cmocka_unit_test(gives_up_as_it_opens), cmocka_unit_test(on_threads),
-        cmocka_unit_test(on_late_messages),
+        cmocka_unit_test(gives_up_as_it_opens), cmocka_unit_test(messages_wake),
+        cmocka_unit_test(on_threads),           cmocka_unit_test(on_late_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
