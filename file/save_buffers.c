@@ -32,8 +32,7 @@ static rota_status take_part(rota_saved_graph *saved, rota_saved_part *out) {
             return rota_fail(ROTA_WRONG_STATE, "graph '%s' to be saved: recorder '%s' is open", graph->name,
                              graph->lanes[i]->name);
     }
-    if (out->own_count)
-        memcpy(out->own_buffers, graph->own.buffers, sizeof *out->own_buffers * out->own_count);
+    for (uint32_t i = 0; i < out->own_count; i++) out->own_buffers[i] = rota_lane_buffer(&graph->own, i);
     return ROTA_OK;
 }
 
@@ -184,7 +183,7 @@ void rota_saved_buffers_write(const rota_saved_buffers *buffers, FILE *file) {
         for (uint32_t i = 0; i < part->own_count; i++) write_buffer(part->own_buffers[i], own, file);
         for (uint32_t lane = 0; lane < part->lane_count; lane++)
             for (uint32_t i = 0; i < part->lanes[lane]->buffer_count; i++)
-                write_buffer(part->lanes[lane]->buffers[i], part->first_lane + lane + 1, file);
+                write_buffer(rota_lane_buffer(part->lanes[lane], i), part->first_lane + lane + 1, file);
     }
     for (uint64_t i = 0; i < buffers->persistents.count; i++)
         write_buffer(((rota_saved_buffer *const *)buffers->persistents.data)[i]->buffer, 0, file);

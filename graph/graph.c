@@ -47,17 +47,23 @@ void rota_graph_retain(rota_graph *graph) {
     if (graph) (void)ra_fetch_add_relaxed(&graph->references, 1);
 }
 
+/* Whole pages, of which blocks have powers of two: the chunk cache has just such ones. */
+static size_t buffer_block_bytes(uint32_t block) {
+    return sizeof(rota_buffer) * ROTA_BUFFERS_PER_PAGE * rota_buffer_block_pages(block);
+}
+
 static void free_lane(rota_recorder *lane) {
     for (rota_lane_chunk *chunk = lane->first_chunk; chunk;) {
         rota_lane_chunk *next = chunk->next;
         rota_chunk_free(chunk, chunk->usable_bytes);
         chunk = next;
     }
+    for (uint32_t i = 0; i < lane->buffer_block_count; i++)
+        rota_chunk_free(lane->buffer_blocks[i], buffer_block_bytes(i));
+    free(lane->buffer_blocks);
     for (uint64_t i = 0; i < lane->held_count; i++) rota_buffer_release(lane->held[i]);
-    rota_chunk_free(lane->buffers, lane->buffers_usable);
     rota_chunk_free(lane->held, lane->held_usable);
     free(lane->afters.list);
-    rota_arena_free(&lane->buffer_arena);
     rota_arena_free(&lane->arena);
 }
 
@@ -88,6 +94,26 @@ void rota_graph_release(rota_graph *graph) {
     rota_graph_release(outer);
 }
 
+/* Room for the lane's next buffer; NULL when out of memory. */
+static rota_buffer *next_buffer(rota_recorder *lane) {
+    uint32_t first;
+    const uint32_t block = rota_buffer_block_of(lane->buffer_count, &first);
+    if (block == lane->buffer_block_count) {
+        /* As many more as there are, each time that their number is a power of two. */
+        if ((block & (block - 1)) == 0) {
+            rota_buffer **grown =
+                realloc(lane->buffer_blocks, sizeof *grown * (block ? (size_t)block * 2 : 1));
+            if (!grown) return NULL;
+            lane->buffer_blocks = grown;
+        }
+        size_t usable; /* as much as was asked for */
+        lane->buffer_blocks[block] = rota_chunk_alloc(buffer_block_bytes(block), &usable);
+        if (!lane->buffer_blocks[block]) return NULL;
+        lane->buffer_block_count++;
+    }
+    return lane->buffer_blocks[block] + (lane->buffer_count - first);
+}
+
 static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const char *name,
                                uint64_t size_bytes, rota_buffer **out_buffer) {
     *out_buffer = NULL;
@@ -111,30 +137,18 @@ static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const
                          "buffer '%s': lane '%s' of graph '%s' has 2^31 - 1 buffers, the most "
                          "there can be",
                          name ? name : "", lane->name, lane->graph->name);
-    if (lane->buffer_count == lane->buffer_capacity) {
-        size_t usable;
-        rota_buffer **grown =
-            rota_chunk_alloc(sizeof *grown * (size_t)lane->buffer_capacity * 2 + 4096, &usable);
-        if (!grown) return rota_fail(ROTA_OUT_OF_MEMORY, "buffer '%s': no host memory", name ? name : "");
-        if (lane->buffer_count) memcpy(grown, lane->buffers, sizeof *grown * lane->buffer_count);
-        rota_chunk_free(lane->buffers, lane->buffers_usable);
-        lane->buffers = grown;
-        lane->buffers_usable = usable;
-        lane->buffer_capacity = (uint32_t)(usable / sizeof *grown);
-    }
     const char *copy = name ? rota_arena_strdup(&lane->arena, name) : "";
-    rota_buffer *buffer =
-        copy ? rota_arena_calloc(&lane->buffer_arena, sizeof *buffer, sizeof *buffer) : NULL;
+    rota_buffer *buffer = copy ? next_buffer(lane) : NULL;
     if (!buffer) return rota_fail(ROTA_OUT_OF_MEMORY, "buffer '%s': no host memory", name ? name : "");
+    memset(buffer, 0, sizeof *buffer);
     atomic_init(&buffer->references, 1);
     buffer->kind = (uint8_t)kind;
     buffer->is_read_only = kind == ROTA_BUFFER_INPUT;
     buffer->size_bytes = size_bytes;
     buffer->root = buffer;
     buffer->graph = lane->graph;
-    buffer->graph_key = rota_graph_buffer_key(lane->lane, lane->buffer_count);
+    buffer->graph_key = rota_graph_buffer_key(lane->lane, lane->buffer_count++);
     buffer->name = copy;
-    lane->buffers[lane->buffer_count++] = buffer;
     *out_buffer = buffer;
     return ROTA_OK;
 }

@@ -76,11 +76,9 @@ struct rota_recorder {
     uint8_t *next, *end; /* free part of the current chunk */
     uint32_t node_count;
     uint64_t access_count;
-    rota_arena arena;        /* names, and what ops keep with the lane */
-    rota_arena buffer_arena; /* the buffers, apart from their names and so side by side */
-    rota_buffer **buffers;
-    uint32_t buffer_count, buffer_capacity;
-    size_t buffers_usable;
+    rota_arena arena;            /* names, and what ops keep with the lane */
+    rota_buffer **buffer_blocks; /* rota_buffer_block_of */
+    uint32_t buffer_count, buffer_block_count;
     rota_lane_afters afters;
     /* PERSISTENT buffers that this lane holds, each at least once; recently seen ones need no second
      * reference. */
@@ -91,6 +89,42 @@ struct rota_recorder {
     rota_listed_collectives *collectives;
     struct rota_taped_uses *taped; /* of a body's lane: ops that tapes remembered, newest tape first (ops) */
 };
+
+/* A lane's buffers lie side by side, apart from their names, in blocks of 1, 2, 4 to 1024 pages, and of 1024 each from
+ * there on, so that no list says where each is. */
+enum { ROTA_BUFFERS_PER_PAGE = 64, ROTA_BUFFER_BLOCK_PAGES_MAX = 1024, ROTA_BUFFER_BLOCKS_SMALLER = 10 };
+
+/* The block that a lane's buffer of such a number is in, and the number of the first there. */
+static inline uint32_t rota_buffer_block_of(uint32_t index, uint32_t *out_first) {
+    const uint32_t page = index / ROTA_BUFFERS_PER_PAGE + 1;
+    uint32_t block, first;
+    if (page < ROTA_BUFFER_BLOCK_PAGES_MAX) {
+        block = 31u - (uint32_t)__builtin_clz(page);
+        first = 1u << block;
+    } else {
+        block = ROTA_BUFFER_BLOCKS_SMALLER - 1 + page / ROTA_BUFFER_BLOCK_PAGES_MAX;
+        first = page / ROTA_BUFFER_BLOCK_PAGES_MAX * ROTA_BUFFER_BLOCK_PAGES_MAX;
+    }
+    *out_first = (first - 1) * ROTA_BUFFERS_PER_PAGE;
+    return block;
+}
+static inline uint32_t rota_buffer_block_pages(uint32_t block) {
+    return block < ROTA_BUFFER_BLOCKS_SMALLER ? 1u << block : ROTA_BUFFER_BLOCK_PAGES_MAX;
+}
+
+/* A lane's buffer by its number; and, of those from there on, how many lie side by side. */
+static inline rota_buffer *rota_lane_buffers(const rota_recorder *lane, uint32_t index, uint32_t *out_count) {
+    uint32_t first;
+    const uint32_t block = rota_buffer_block_of(index, &first);
+    const uint32_t end = first + rota_buffer_block_pages(block) * ROTA_BUFFERS_PER_PAGE;
+    *out_count = (end < lane->buffer_count ? end : lane->buffer_count) - index;
+    return lane->buffer_blocks[block] + (index - first);
+}
+static inline rota_buffer *rota_lane_buffer(const rota_recorder *lane, uint32_t index) {
+    uint32_t first;
+    const uint32_t block = rota_buffer_block_of(index, &first);
+    return lane->buffer_blocks[block] + (index - first);
+}
 
 #define ROTA_GRAPH_SLOTS_MAX 65536
 enum { ROTA_SLOT_BLOCK = 256 };

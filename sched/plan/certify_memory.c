@@ -25,7 +25,7 @@ static const rota_buffer *recorded_buffer(const certifier *c, uint64_t stored) {
         return own < c->plan->buffer_count ? c->plan->buffers[own].buffer : NULL;
     }
     const rota_recorder *recorder = lane ? graph->lanes[lane - 1] : &graph->own;
-    return index < recorder->buffer_count ? recorder->buffers[index] : NULL;
+    return index < recorder->buffer_count ? rota_lane_buffer(recorder, index) : NULL;
 }
 
 /* Neighbours stay neighbours, up to so many: a graph's buffers were made side by side, and are used so. */

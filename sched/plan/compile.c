@@ -24,6 +24,8 @@
 #include "sched/plan/segments.h"
 #include "sched/plan/workspace.h"
 
+/* From so many operations on the blocks that steps give up amount to hundreds of megabytes. */
+enum { LARGE_OPERATIONS = 4 << 20 };
 /* Compilations under a memory limit, each aiming at less than the last; and as many with rewrites that know of it. */
 enum { ATTEMPTS_MAX = 8 };
 
@@ -165,19 +167,29 @@ static void count_edges(rota_compiler *c) {
     stats->queues = c->queue_count;
 }
 
+/* After a step of a large compile: what it gave up is of no size that the next asks for, so the system gets it. */
+static void end_step(const rota_compiler *c) {
+    if (c->operations.count >= LARGE_OPERATIONS) rota_chunk_cache_trim();
+}
+
 static rota_status run_steps(rota_compiler *c) {
     rota_plan *plan = c->plan;
     ROTA_TRY(rota_compile_gather(c));
     show_gathered(c);
+    end_step(c);
     if (plan->options.packing == ROTA_PACK_TIGHT)
         ROTA_TRY(rota_compile_pack_tight(c)); /* counts lifetimes as it goes */
     else
         rota_compile_lifetimes(c);
+    end_step(c);
     ROTA_TRY(rota_compile_edges(c));
     rota_vector_free(&c->pieces.tenants);
+    end_step(c);
     ROTA_TRY(rota_compile_segments(c));
     ROTA_TRY(rota_compile_lower(c));
+    end_step(c);
     ROTA_TRY(rota_compile_externals(c));
+    end_step(c);
     ROTA_TRY(rota_compile_final_placement(c));
     rota_compile_info *info = c->info;
     info->lookup.own_base = c->gathering.lane_base[c->graph->lane_count + 1];

@@ -32,19 +32,19 @@ static inline void set_physical(const rota_compiler *c, rota_physical *out, cons
                            .size_bytes = root->size_bytes};
 }
 
-rota_status rota_compile_add_buffers(rota_compiler *c, rota_buffer *const *list, uint32_t count) {
+rota_status rota_compile_add_buffers(rota_compiler *c, rota_buffer *list, uint32_t count) {
     if (count == 0) return ROTA_OK; /* and there may be no memory yet */
     if (!rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), count) ||
         !rota_vector_reserve(&c->physicals, sizeof(rota_physical), count))
         return rota_compile_no_memory(c);
     const uint32_t first = (uint32_t)c->buffers.count;
     rota_plan_buffer *buffers = (rota_plan_buffer *)c->buffers.data + first;
-    for (uint32_t i = 0; i < count; i++) buffers[i].buffer = list[i];
+    for (uint32_t i = 0; i < count; i++) buffers[i].buffer = &list[i];
     c->buffers.count += count;
     if (c->spread.several_parts) return ROTA_OK;
     rota_physical *physicals = ROTA_PHYSICALS(c) + first;
     const uint32_t part = c->partitions.memory[0];
-    for (uint32_t i = 0; i < count; i++) set_physical(c, &physicals[i], list[i], first + i, part);
+    for (uint32_t i = 0; i < count; i++) set_physical(c, &physicals[i], &list[i], first + i, part);
     c->physicals.count += count;
     return ROTA_OK;
 }

@@ -133,11 +133,13 @@ typedef struct rota_edges {
     rota_vector afters; /* rota_after: operation numbers in .later.index, .earlier.index, sorted by later */
 } rota_edges;
 
-/* The pieces of arenas (pack.c), by part. */
+/* The pieces of arenas (pack.c), by part; and the physicals whose memory each one got (uint32_t, index 0 unused), from
+ * the number that its `tenants` is down to that of the one with this bit. */
+#define ROTA_TENANT_OLDEST 0x80000000u
 typedef struct rota_pieces {
     uint32_t count[UINT8_MAX + 1];
     uint64_t *bytes[UINT8_MAX + 1];
-    rota_vector tenants;             /* rota_cons with physicals; index 0 unused */
+    rota_vector tenants;
     bool packed_anew[UINT8_MAX + 1]; /* a search changed offsets after tenants were noted */
 } rota_pieces;
 
@@ -241,8 +243,8 @@ bool rota_compile_is_unified(const rota_compiler *compiler, uint32_t part);
 /* Host memory ran out, said for this plan. */
 rota_status rota_compile_no_memory(const rota_compiler *compiler);
 
-/* Enters buffers that are not there yet. */
-rota_status rota_compile_add_buffers(rota_compiler *compiler, rota_buffer *const *list, uint32_t count);
+/* Enters buffers that are not there yet: several that lie side by side, and one. */
+rota_status rota_compile_add_buffers(rota_compiler *compiler, rota_buffer *list, uint32_t count);
 rota_status rota_compile_add_buffer(rota_compiler *compiler, rota_buffer *buffer);
 
 #endif

@@ -67,11 +67,30 @@ static uint32_t last_uses(hazards *h, uint32_t physical) {
     return list;
 }
 
-/* The same, kept: many may share the memory that one leaves. */
-static uint32_t last_uses_kept(hazards *h, uint32_t physical, uint32_t list) {
+/* Nobody asks for its ranges any more: another physical gets the map. */
+static void give_map(hazards *h, rota_physical *it) {
+    rota_assert(it->packed && !it->external); /* which is all that its map would still say */
+    if (!rota_vector_reserve(&h->spare_maps, sizeof(uint32_t), 1)) {
+        h->failed = true;
+        return;
+    }
+    rota_interval_map_clear(map_of(h, it));
+    ((uint32_t *)h->spare_maps.data)[h->spare_maps.count++] = it->map;
+    it->map = it->writer = it->readers = 0;
+}
+
+/* The same, kept: many may share the memory that one leaves. They come before the operation at hand, or, where `list`
+ * is given, before whoever comes after that. */
+static void add_last_uses(hazards *h, uint32_t physical, uint32_t *list) {
     rota_physical *it = &ROTA_PHYSICALS(h->c)[physical];
-    if (!it->last_uses) it->last_uses = last_uses(h, physical);
-    return rota_edges_concatenate(h, list, it->last_uses, ROTA_EDGE_MEMORY);
+    if (!it->last_uses) {
+        it->last_uses = last_uses(h, physical);
+        if (it->map) give_map(h, it);
+    }
+    if (list)
+        *list = rota_edges_concatenate(h, *list, it->last_uses, ROTA_EDGE_MEMORY);
+    else
+        rota_edges_add_list(h, it->last_uses, ROTA_EDGE_MEMORY);
 }
 
 static rota_interval_map *piece_map(hazards *h, const rota_physical *physical) {
@@ -86,17 +105,18 @@ static rota_interval_map *piece_map(hazards *h, const rota_physical *physical) {
 }
 
 /* The physical takes over its memory in this operation: its initial uses come after the last uses of every
- * tenant of any of it. Older tenants come before those by the same rule. */
+ * tenant of any of it. Older tenants come before those by the same rule. Without a map this operation is its only
+ * initial use; else later ones may be, too, and there is a list. */
 static rota_status take_memory(hazards *h, uint32_t physical) {
     rota_physical *it = &ROTA_PHYSICALS(h->c)[physical];
-    uint32_t list = 0, last = 0;
+    uint32_t made = 0, last = 0, *list = it->map ? &made : NULL;
     if (!h->c->pieces.packed_anew[it->part]) {
         /* The packer knows; in place the input is the only tenant. */
-        if (it->inplace_of != ROTA_NONE) list = last_uses_kept(h, it->inplace_of, list);
-        const rota_cons *tenants = h->c->pieces.tenants.data;
-        for (uint32_t i = it->tenants; i; i = tenants[i].next)
-            list = last_uses_kept(h, tenants[i].operation, list);
-        it->memory_edges = list;
+        if (it->inplace_of != ROTA_NONE) add_last_uses(h, it->inplace_of, list);
+        const uint32_t *tenants = h->c->pieces.tenants.data;
+        for (uint32_t i = it->tenants; i; i = tenants[i] & ROTA_TENANT_OLDEST ? 0 : i - 1)
+            add_last_uses(h, tenants[i] & ~ROTA_TENANT_OLDEST, list);
+        it->memory_edges = made;
         return ROTA_OK;
     }
     rota_interval_map *map = piece_map(h, it);
@@ -107,10 +127,10 @@ static rota_status take_memory(hazards *h, uint32_t physical) {
         uint32_t tenant = range->state.writer;
         if (!tenant || tenant == last) continue;
         last = tenant;
-        list = last_uses_kept(h, tenant - 1, list);
+        add_last_uses(h, tenant - 1, list);
     }
     rota_interval_map_merge(map, low, high, (rota_range_state){.writer = physical + 1});
-    it->memory_edges = list;
+    it->memory_edges = made;
     return ROTA_OK;
 }
 
@@ -260,6 +280,7 @@ rota_status rota_compile_edges(rota_compiler *c) {
     rota_status status = ROTA_OK;
     if (!h.clocks.clock || !h.clocks.chain || !c->edges.first ||
         !rota_vector_reserve(&h.cons, sizeof(rota_cons), count + c->accesses.count) ||
+        !rota_vector_reserve(&h.seen, sizeof(seen_chain), count) || /* as many chains at the most */
         !rota_vector_reserve(&c->edges.from, sizeof(uint32_t), c->accesses.count))
         status = rota_compile_no_memory(c);
     else if (c->plan->options.packing == ROTA_PACK_CONCURRENT)
@@ -270,8 +291,8 @@ rota_status rota_compile_edges(rota_compiler *c) {
     }
     if (h.packer && status == ROTA_OK) status = rota_packer_finish(h.packer);
     rota_packer_free(h.packer);
-    rota_vector *const vectors[] = {&h.maps,        &h.cons,   &h.candidates, &h.seen,
-                                    &h.join_clocks, &h.joined, &h.blocks,     &h.reached};
+    rota_vector *const vectors[] = {&h.maps,        &h.spare_maps, &h.cons,   &h.candidates, &h.seen,
+                                    &h.join_clocks, &h.joined,     &h.blocks, &h.reached};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     rota_arena_free(&h.arena); /* for what comes after */
     c->edges.clocks = (rota_clocks){0};

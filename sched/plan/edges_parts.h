@@ -45,8 +45,9 @@ typedef struct visit {
 
 typedef struct hazards {
     rota_compiler *c;
-    rota_vector maps; /* rota_interval_map *, of physicals that are touched in ranges */
-    rota_vector cons; /* rota_cons: cells of lists; index 0 unused */
+    rota_vector maps;       /* rota_interval_map *, of physicals that are touched in ranges */
+    rota_vector spare_maps; /* uint32_t: of those, plus 1, the ones that no physical has any more */
+    rota_vector cons;       /* rota_cons: cells of lists; index 0 unused */
     rota_vector candidates;
     rota_vector join_clocks; /* rota_clock */
     rota_vector joined;      /* candidate: what a join is being made of */

@@ -223,13 +223,17 @@ static rota_status apply_map(hazards *h, uint32_t physical, uint64_t low, uint64
 /* From one range, of all bytes, to a map. */
 static rota_status to_map(hazards *h, rota_physical *it) {
     if (it->external) ROTA_TRY(note_external(h->c, h->operation, it, 0, it->size_bytes, it->external));
-    rota_interval_map *map = rota_arena_alloc(&h->arena, sizeof *map, 16);
-    if (!map || !rota_vector_reserve(&h->maps, sizeof map, 1)) return rota_compile_no_memory(h->c);
-    rota_interval_map_init(map, &h->arena);
-    ((rota_interval_map **)h->maps.data)[h->maps.count++] = map;
-    it->map = (uint32_t)h->maps.count;
+    if (h->spare_maps.count) {
+        it->map = ((const uint32_t *)h->spare_maps.data)[--h->spare_maps.count];
+    } else {
+        rota_interval_map *map = rota_arena_alloc(&h->arena, sizeof *map, 16);
+        if (!map || !rota_vector_reserve(&h->maps, sizeof map, 1)) return rota_compile_no_memory(h->c);
+        rota_interval_map_init(map, &h->arena);
+        ((rota_interval_map **)h->maps.data)[h->maps.count++] = map;
+        it->map = (uint32_t)h->maps.count;
+    }
     if (!(it->writer | it->readers)) return ROTA_OK;
-    rota_interval *range = rota_interval_map_cover(map, 0, it->size_bytes);
+    rota_interval *range = rota_interval_map_cover(map_of(h, it), 0, it->size_bytes);
     if (!range) return rota_compile_no_memory(h->c);
     range->state = (rota_range_state){.writer = it->writer, .readers = it->readers};
     return ROTA_OK;

@@ -107,7 +107,10 @@ static rota_status set_operation_of(rota_compiler *c, uint32_t node, uint32_t op
 static rota_status add_graph_buffers(rota_compiler *c) {
     for (uint32_t lane = 0; lane <= c->graph->lane_count; lane++) {
         const rota_recorder *recorder = lane ? c->graph->lanes[lane - 1] : &c->graph->own;
-        ROTA_TRY(rota_compile_add_buffers(c, recorder->buffers, recorder->buffer_count));
+        for (uint32_t i = 0, count; i < recorder->buffer_count; i += count) {
+            rota_buffer *list = rota_lane_buffers(recorder, i, &count);
+            ROTA_TRY(rota_compile_add_buffers(c, list, count));
+        }
     }
     return ROTA_OK;
 }

@@ -53,7 +53,7 @@ static rota_buffer *buffer_of(const rota_rewriter *rewriter, uint64_t stored) {
     if (!(stored & 1)) return ROTA_ACCESS_BUFFER(stored);
     const rota_graph *graph = rewriter->c->graph;
     uint32_t lane = (uint32_t)(stored >> 32), index = (uint32_t)stored >> 1;
-    return lane ? graph->lanes[lane - 1]->buffers[index] : graph->own.buffers[index];
+    return rota_lane_buffer(lane ? graph->lanes[lane - 1] : &graph->own, index);
 }
 
 static void view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out_view) {

@@ -3,10 +3,25 @@
 
 #include <string.h>
 
+/* Of the heights of a map: of each the same, so that what it comes to depends on nothing but what is done with it. */
+#define RANDOM_SEED 0x9e3779b9u
+
 void rota_interval_map_init(rota_interval_map *map, rota_arena *arena) {
     memset(map, 0, sizeof *map);
     map->arena = arena;
-    map->random = 0x9e3779b9u;
+    map->random = RANDOM_SEED;
+}
+
+void rota_interval_map_clear(rota_interval_map *map) {
+    for (rota_interval *segment = map->head[0]; segment;) {
+        rota_interval *next = segment->next[0];
+        segment->next[0] = map->free[segment->height];
+        map->free[segment->height] = segment;
+        segment = next;
+    }
+    memset(map->head, 0, sizeof map->head);
+    map->random = RANDOM_SEED;
+    map->credit = 0;
 }
 
 /* The pointers that a search for the first segment with high > low passes, level by level. */

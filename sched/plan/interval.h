@@ -37,6 +37,9 @@ typedef struct rota_interval_map {
 
 void rota_interval_map_init(rota_interval_map *map, rota_arena *arena);
 
+/* As rota_interval_map_init leaves it, but for the segments that it had, which it uses again. O(segments). */
+void rota_interval_map_clear(rota_interval_map *map);
+
 /* Cuts segments at low and high and fills the gaps of [low, high) with segments of zeroed state, so that the
  * range is exactly covered; returns the first of them (NULL: out of memory). The rest follow by next[0] until
  * low >= high. O(log n + segments covered). */

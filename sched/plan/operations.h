@@ -76,7 +76,8 @@ typedef struct rota_physical {
     uint32_t inplace_of;   /* the physical whose memory it takes over as it starts; ROTA_NONE: none */
     uint32_t piece;        /* of the part's arena */
     union {
-        uint32_t tenants; /* TIGHT: list in compiler.pieces.tenants of the physicals whose memory it got */
+        uint32_t
+            tenants; /* TIGHT: in compiler.pieces.tenants, of the physicals whose memory it got; 0: none */
         uint32_t memory_edges; /* edges, from its first operation on: list of what initial uses come after */
     };
     union {

@@ -299,10 +299,10 @@ static bool take_granules(space *s, uint32_t index, uint64_t size, uint32_t phys
     while (b->first_granule && size) {
         uint32_t first = b->first_granule;
         granule *g = &GRANULES(s)[first];
-        if (!rota_vector_reserve(&c->pieces.tenants, sizeof(rota_cons), 1)) return false;
-        ((rota_cons *)c->pieces.tenants.data)[c->pieces.tenants.count] =
-            (rota_cons){g->tenant, ROTA_PHYSICALS(c)[physical].tenants};
-        ROTA_PHYSICALS(c)[physical].tenants = (uint32_t)c->pieces.tenants.count++;
+        uint32_t *newest = &ROTA_PHYSICALS(c)[physical].tenants, last = *newest ? 0 : ROTA_TENANT_OLDEST;
+        if (!rota_vector_reserve(&c->pieces.tenants, sizeof(uint32_t), 1)) return false;
+        ((uint32_t *)c->pieces.tenants.data)[c->pieces.tenants.count] = g->tenant | last;
+        *newest = (uint32_t)c->pieces.tenants.count++;
         if (g->size > size) {
             g->size -= size;
             return true;
@@ -476,7 +476,7 @@ rota_status rota_compile_pack_tight(rota_compiler *c) {
     space *spaces = rota_arena_alloc(&c->scratch, sizeof *spaces * c->partitions.count, 16);
     c->pieces.tenants.count = 1; /* index 0 ends lists */
     if (!spaces ||
-        !rota_vector_reserve(&c->pieces.tenants, sizeof(rota_cons), (uint64_t)c->physicals.count * 4))
+        !rota_vector_reserve(&c->pieces.tenants, sizeof(uint32_t), (uint64_t)c->physicals.count * 4))
         return rota_compile_no_memory(c);
     uint32_t *block_of = rota_chunk_alloc(bytes_of_blocks, &usable);
     if (!block_of) return rota_compile_no_memory(c);

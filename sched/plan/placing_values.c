@@ -41,7 +41,7 @@ static const rota_buffer *buffer_of(const finder *f, uint64_t stored) {
     if (!(stored & 1)) return ROTA_ACCESS_BUFFER(stored);
     const rota_graph *graph = f->c->graph;
     const uint32_t lane = (uint32_t)(stored >> 32), index = (uint32_t)stored >> 1;
-    return lane ? graph->lanes[lane - 1]->buffers[index] : graph->own.buffers[index];
+    return rota_lane_buffer(lane ? graph->lanes[lane - 1] : &graph->own, index);
 }
 
 static track *track_of(finder *f, uint64_t stored) {

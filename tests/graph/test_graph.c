@@ -494,6 +494,33 @@ static void views_from_many_threads_free_once(void **state) {
     rota_buffer_release(buffer);
 }
 
+/* Names are the numbers, so that a buffer found by the wrong one is seen; enough for blocks of the largest size. */
+static void a_lanes_buffers_are_found_by_number(void **state) {
+    (void)state;
+    enum { BUFFERS = 200000 };
+    rota_graph *graph;
+    rota_buffer *buffer;
+    char name[16];
+    assert_ok(rota_graph_create(NULL, &graph));
+    for (uint32_t i = 0; i < BUFFERS; i++) {
+        snprintf(name, sizeof name, "%u", i);
+        assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, name, 4, &buffer));
+        assert_ptr_equal(rota_lane_buffer(&graph->own, i), buffer);
+    }
+    uint32_t blocks = 0;
+    for (uint32_t i = 0, count; i < BUFFERS; i += count, blocks++) {
+        rota_buffer *side_by_side = rota_lane_buffers(&graph->own, i, &count);
+        assert_true(count > 0 && count <= BUFFERS - i);
+        for (uint32_t k = 0; k < count; k++) {
+            snprintf(name, sizeof name, "%u", i + k);
+            assert_string_equal(side_by_side[k].name, name);
+            assert_ptr_equal(rota_lane_buffer(&graph->own, i + k), &side_by_side[k]);
+        }
+    }
+    assert_int_equal(blocks, graph->own.buffer_block_count);
+    rota_graph_release(graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accesses_are_checked),
@@ -511,6 +538,7 @@ int main(void) {
         cmocka_unit_test(buffers_are_in_the_plan_or_refused),
         cmocka_unit_test(states_are_checked),
         cmocka_unit_test(buffers_refuse_bad_sizes_and_views),
+        cmocka_unit_test(a_lanes_buffers_are_found_by_number),
         cmocka_unit_test(views_from_many_threads_free_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
