@@ -89,8 +89,9 @@ static rota_spin begin_to_look(rota_rank_thread *thread) {
     return rota_patience_spin(&thread->patience, LOOKS_NS, 0);
 }
 
-/* Whether it is to look at once, since little time has passed since something moved. */
+/* Whether it is to look at once, since little time has passed since something moved of what is under way. */
 static bool looks_on(rota_rank_thread *thread, rota_spin *spin) {
+    if (!thread->works && rota_clock_ns() >= thread->looks_until_ns) return false;
     const uint64_t asked_ns =
         thread->looks_until_ns > spin->begin_ns ? thread->looks_until_ns - spin->begin_ns : 0;
     if (spin->limit_ns != 0 && spin->limit_ns < asked_ns) spin->limit_ns = asked_ns;
