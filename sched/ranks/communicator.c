@@ -168,7 +168,10 @@ static bool end_run(rota_communicator *c, rota_status status) {
 static bool look_at_close(rota_communicator *c) {
     rota_under_way *own = &c->under_way;
     uint64_t abandoned = 0;
-    if (!rota_rank_device_close(c)) return true;
+    if (!rota_rank_device_close(c)) {
+        own->work.is_told = false; /* nobody says when the library has ended */
+        return true;
+    }
     if (!own->transport->vtable->close(own->transport, own->close_deadline_ns, &abandoned)) {
         if (!own->transport->lingers) return true;
         rota_communicator_drop(c->thread, own->transport);
