@@ -26,6 +26,17 @@ static void want_settled(rota_runtime *runtime, rota_wanted *wanted, const rota_
         rota_wanted_add(wanted, runtime->queue_count, residency->settled[i]);
 }
 
+/* The first range from `begin` on, cut there and at `end`, of a residency that no replay owns any more; what all of its
+ * uses wait for is wanted. */
+static rota_range *cut(rota_sequencer *sequencer, rota_wanted *wanted, rota_residency *residency,
+                       uint64_t begin, uint64_t end) {
+    rota_assert_sequencer(sequencer);
+    if (residency->owner) rota_replay_disown(residency);
+    rota_range *first = rota_ranges_cut(residency, begin, end);
+    want_settled(sequencer->runtime, wanted, residency);
+    return first;
+}
+
 static void add_reader(rota_runtime *runtime, rota_wanted *wanted, rota_range *range, uint64_t point) {
     for (uint32_t r = 0; r < range->reader_count; r++)
         if (rota_point_timeline(range->readers[r]) ==
@@ -46,10 +57,7 @@ static void add_reader(rota_runtime *runtime, rota_wanted *wanted, rota_range *r
 void rota_hazard_read(rota_sequencer *sequencer, rota_wanted *wanted, rota_residency *residency,
                       uint64_t begin, uint64_t end, uint64_t point) {
     rota_runtime *runtime = sequencer->runtime;
-    rota_assert_sequencer(sequencer);
-    if (residency->owner) rota_replay_disown(residency);
-    rota_range *first = rota_ranges_cut(residency, begin, end);
-    want_settled(runtime, wanted, residency);
+    rota_range *first = cut(sequencer, wanted, residency, begin, end);
     for (rota_range *range = first; range && range->begin < end; range = range->next) {
         rota_wanted_add(wanted, runtime->queue_count, range->writer);
         add_reader(runtime, wanted, range, point);
@@ -60,10 +68,7 @@ void rota_hazard_read(rota_sequencer *sequencer, rota_wanted *wanted, rota_resid
 void rota_hazard_write(rota_sequencer *sequencer, rota_wanted *wanted, rota_residency *residency,
                        uint64_t begin, uint64_t end, uint64_t point, rota_copies valid) {
     rota_runtime *runtime = sequencer->runtime;
-    rota_assert_sequencer(sequencer);
-    if (residency->owner) rota_replay_disown(residency);
-    rota_range *first = rota_ranges_cut(residency, begin, end);
-    want_settled(runtime, wanted, residency);
+    rota_range *first = cut(sequencer, wanted, residency, begin, end);
     for (rota_range *range = first; range && range->begin < end; range = range->next) {
         rota_wanted_add(wanted, runtime->queue_count, range->writer);
         for (uint32_t r = 0; r < range->reader_count; r++)
@@ -80,12 +85,9 @@ uint32_t rota_hazard_migration(rota_sequencer *sequencer, rota_wanted *wanted, r
                                uint64_t begin, uint64_t end, uint64_t point, const rota_device *to,
                                rota_unwritten *out_unwritten) {
     rota_runtime *runtime = sequencer->runtime;
-    rota_assert_sequencer(sequencer);
     uint32_t count = 0;
     rota_copies bit = rota_residency_bit(residency, to);
-    if (residency->owner) rota_replay_disown(residency);
-    rota_range *first = rota_ranges_cut(residency, begin, end);
-    want_settled(runtime, wanted, residency);
+    rota_range *first = cut(sequencer, wanted, residency, begin, end);
     for (rota_range *range = first; range && range->begin < end; range = range->next) {
         /* The move waits for the writer and then stands for it. Readers of other devices' copies go on; a
          * later writer waits for them and for the move. Readers of this memory may still look at the bytes
