@@ -19,14 +19,22 @@ bool rota_attention_is_worth_it(uint32_t flags, uint32_t slot_mask, uint64_t hea
            heads * queries * keys * dim >= SMALL_MULTIPLICATIONS;
 }
 
-static rota_cudnn_attention forward_of(const rota_attention_params *p) {
+rota_cudnn_attention rota_attention_about(bool backward, uint32_t flags, float scale, uint32_t batch,
+                                          uint32_t heads, uint32_t queries, uint32_t keys, uint32_t dim) {
     rota_cudnn_attention about;
     memset(&about, 0, sizeof about);
-    about.dtype = p->flags >> ROTA_ATTENTION_DTYPE_SHIFT;
-    about.causal = (p->flags & ROTA_ATTENTION_CAUSAL) != 0;
-    about.batch = p->batch, about.heads = p->heads;
-    about.queries = p->queries, about.keys = p->keys, about.dim = p->dim;
-    about.scale = p->scale;
+    about.backward = backward;
+    about.dtype = flags >> ROTA_ATTENTION_DTYPE_SHIFT;
+    about.causal = (flags & ROTA_ATTENTION_CAUSAL) != 0;
+    about.batch = batch, about.heads = heads;
+    about.queries = queries, about.keys = keys, about.dim = dim;
+    about.scale = scale;
+    return about;
+}
+
+static rota_cudnn_attention forward_of(const rota_attention_params *p) {
+    rota_cudnn_attention about =
+        rota_attention_about(false, p->flags, p->scale, p->batch, p->heads, p->queries, p->keys, p->dim);
     memcpy(about.stride[0], p->q_stride, sizeof p->q_stride);
     memcpy(about.stride[1], p->k_stride, sizeof p->k_stride);
     memcpy(about.stride[2], p->v_stride, sizeof p->v_stride);

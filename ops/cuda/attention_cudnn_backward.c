@@ -50,14 +50,8 @@ static bool piece_of(const rota_cudnn_attention *whole, rota_cudnn_attention *ou
 }
 
 static rota_cudnn_attention backward_of(const rota_attention_backward_params *p) {
-    rota_cudnn_attention about;
-    memset(&about, 0, sizeof about);
-    about.backward = 1;
-    about.dtype = p->flags >> ROTA_ATTENTION_DTYPE_SHIFT;
-    about.causal = (p->flags & ROTA_ATTENTION_CAUSAL) != 0;
-    about.batch = p->batch, about.heads = p->heads;
-    about.queries = p->queries, about.keys = p->keys, about.dim = p->dim;
-    about.scale = p->scale;
+    rota_cudnn_attention about =
+        rota_attention_about(true, p->flags, p->scale, p->batch, p->heads, p->queries, p->keys, p->dim);
     memcpy(about.stride[0], p->q_stride, sizeof p->q_stride);
     memcpy(about.stride[1], p->kv_stride, sizeof p->kv_stride);
     memcpy(about.stride[2], p->kv_stride, sizeof p->kv_stride);
