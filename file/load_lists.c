@@ -112,6 +112,7 @@ static rota_status read_buffer(rota_record_loader *l, rota_buffer **out_buffer) 
         ROTA_CBOR_TRY(reader, rota_buffer_create_in(l->options->runtime, name, size, out_buffer));
     else
         ROTA_CBOR_TRY(reader, rota_buffer_create(name, size, out_buffer));
+    if (kind == ROTA_BUFFER_PERSISTENT) l->file->held[l->file->held_count++] = *out_buffer;
     return rota_cbor_end(reader);
 }
 
@@ -122,7 +123,8 @@ rota_status rota_load_buffers(rota_record_loader *l) {
     ROTA_TRY(rota_cbor_want_key(reader, "buffers"));
     ROTA_TRY(rota_cbor_begin_list(reader, BUFFER_BYTES, UINT32_MAX, &count));
     file->buffers = rota_arena_calloc(&file->arena, sizeof *file->buffers * ((size_t)count + 1), 8);
-    if (!file->buffers) return rota_cbor_no_memory(l->reader);
+    file->held = rota_arena_calloc(&file->arena, sizeof *file->held * ((size_t)count + 1), 8);
+    if (!file->buffers || !file->held) return rota_cbor_no_memory(l->reader);
     for (uint64_t i = 0; i < count; i++) {
         rota_cbor_element(reader, i);
         ROTA_TRY(read_buffer(l, &file->buffers[i]));

@@ -12,9 +12,8 @@ void rota_graph_file_release(rota_graph_file *file) {
     for (uint32_t i = 0; i < file->info.buffer_count; i++) {
         if (file->host) free(file->host[i]);
         if (file->bound) rota_buffer_release(file->bound[i]);
-        if (rota_buffer_get_kind(file->buffers[i]) == ROTA_BUFFER_PERSISTENT)
-            rota_buffer_release(file->buffers[i]);
     }
+    for (uint32_t i = 0; i < file->held_count; i++) rota_buffer_release(file->held[i]);
     rota_graph_release(file->graph);
     rota_vector_free(&file->writes);
     rota_arena_free(&file->arena);

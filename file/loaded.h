@@ -38,8 +38,11 @@ struct rota_graph_file {
     rota_opened opened; /* the runtime that it was loaded with; of none NULL */
     uint8_t *bytes;     /* of the file, from malloc */
     size_t size_bytes;
-    rota_arena arena;      /* of what is here */
-    rota_buffer **buffers; /* a reference to each PERSISTENT one */
+    rota_arena arena; /* of what is here */
+    /* Those of a body live as long as that does, which nobody has where a load failed. */
+    rota_buffer **buffers;
+    rota_buffer **held; /* the PERSISTENT ones of them, each with a reference */
+    uint32_t held_count;
     rota_graph_file_info info;
     rota_loaded_piece *first, *results;
     rota_loaded_argument *arguments;
