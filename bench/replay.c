@@ -289,32 +289,54 @@ static void report_changed(bench *b, cJSON *result, double submit_ns, double cpu
            submit.median, cpu.median, more, device.median);
 }
 
-static void report(bench *b, cJSON *result) {
+/* From submit to done, of single replays and of those in rows: rota's and the raw API's. */
+static void report_done(const bench *b, cJSON *result) {
     sample_stats done = samples_describe(b->single.us, b->single.count);
     sample_stats raw_done = samples_describe(b->single.raw_us, b->single.count);
     sample_stats row = samples_describe(b->row.us, b->row.count);
     sample_stats raw_row = samples_describe(b->row.raw_us, b->row.count);
-    sample_stats submit = samples_describe(b->rota.submit_ns, b->rota.submits);
+    add(result, "done_us", done.median);
+    add(result, "raw_done_us", raw_done.median);
+    add(result, "row_done_us", row.median);
+    add(result, "raw_row_done_us", raw_row.median);
+    printf("submit to done    %10.1f us   (%.1f to %.1f); raw %.1f us (%.1f to %.1f)\n", done.median,
+           done.least, done.most, raw_done.median, raw_done.least, raw_done.most);
+    printf("the same, in rows %10.1f us   (%.1f to %.1f); raw %.1f us (%.1f to %.1f)\n", row.median,
+           row.least, row.most, raw_row.median, raw_row.least, raw_row.most);
+}
+
+/* A node's share of a round in which the device always has work: rota's and the raw API's. */
+static void report_saturated(const bench *b, cJSON *result) {
     sample_stats device = samples_describe(b->rota.device_ns, b->rota.rounds);
-    sample_stats raw_submit = samples_describe(b->raw.submit_ns, b->raw.submits);
     sample_stats raw_device = samples_describe(b->raw.device_ns, b->raw.rounds);
+    const double ratio = device.median / raw_device.median;
+    add(result, "device_ns_per_node", device.median);
+    add(result, "device_ns_per_node_min", device.least);
+    add(result, "device_ns_per_node_max", device.most);
+    add(result, "raw_device_ns_per_node", raw_device.median);
+    add(result, "raw_device_ns_per_node_min", raw_device.least);
+    add(result, "raw_device_ns_per_node_max", raw_device.most);
+    add(result, "ratio", ratio);
+    printf("per node, saturated  %7.1f ns (%.1f to %.1f)\n", device.median, device.least, device.most);
+    printf("%s  %7.1f ns (%.1f to %.1f), ratio %.3f\n",
+           b->raw_vk     ? "the same, raw Vulkan"
+           : b->raw_cuda ? "the same, raw CUDA  "
+                         : "the same, plain calls",
+           raw_device.median, raw_device.least, raw_device.most, ratio);
+}
+
+static void report(bench *b, cJSON *result) {
+    sample_stats submit = samples_describe(b->rota.submit_ns, b->rota.submits);
+    sample_stats raw_submit = samples_describe(b->raw.submit_ns, b->raw.submits);
     sample_stats cpu = samples_describe(b->rota.cpu_ns, b->rota.rounds);
     rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(b->plan, &stats);
-    double ratio = device.median / raw_device.median;
     add(result, "replays", (double)b->replays);
     add(result, "replays_a_round", (double)b->per_round);
     add(result, "barriers", (double)stats.barriers);
     if (b->raw_vk) add(result, "raw_barriers", (double)raw_vk_barriers(b->raw_vk));
     add(result, "submit_ns_p50", submit.median);
     add(result, "submit_ns_p99", submit.p99);
-    add(result, "done_us", done.median);
-    add(result, "raw_done_us", raw_done.median);
-    add(result, "row_done_us", row.median);
-    add(result, "raw_row_done_us", raw_row.median);
-    add(result, "device_ns_per_node", device.median);
-    add(result, "device_ns_per_node_min", device.least);
-    add(result, "device_ns_per_node_max", device.most);
     if (b->raw_cuda) {
         add(result, "raw_edges", (double)raw_cuda_edges(b->raw_cuda));
         add(result, "compile_us", b->compile_ns / 1e3);
@@ -325,26 +347,14 @@ static void report(bench *b, cJSON *result) {
         add(result, "raw_submit_ns_p50", raw_submit.median);
     else
         cJSON_AddNullToObject(result, "raw_submit_ns_p50");
-    add(result, "raw_device_ns_per_node", raw_device.median);
-    add(result, "raw_device_ns_per_node_min", raw_device.least);
-    add(result, "raw_device_ns_per_node_max", raw_device.most);
-    add(result, "ratio", ratio);
     add(result, "scheduler_cpu_ns_per_submission", cpu.median);
     if (raw_calls) add(result, "raw_cpu_ns_per_submission", b->raw_cpu_ns / (double)b->raw.submits);
 
     printf("%" PRIu64 " nodes, %" PRIu64 " barriers; %" PRIu64 " replays, all checked\n",
            b->graph->node_count, stats.barriers, b->replays);
     printf("caller's submit   p50 %8.0f ns   p99 %8.0f ns\n", submit.median, submit.p99);
-    printf("submit to done    %10.1f us   (%.1f to %.1f); raw %.1f us (%.1f to %.1f)\n", done.median,
-           done.least, done.most, raw_done.median, raw_done.least, raw_done.most);
-    printf("the same, in rows %10.1f us   (%.1f to %.1f); raw %.1f us (%.1f to %.1f)\n", row.median,
-           row.least, row.most, raw_row.median, raw_row.least, raw_row.most);
-    printf("per node, saturated  %7.1f ns (%.1f to %.1f)\n", device.median, device.least, device.most);
-    printf("%s  %7.1f ns (%.1f to %.1f), ratio %.3f\n",
-           b->raw_vk     ? "the same, raw Vulkan"
-           : b->raw_cuda ? "the same, raw CUDA  "
-                         : "the same, plain calls",
-           raw_device.median, raw_device.least, raw_device.most, ratio);
+    report_done(b, result);
+    report_saturated(b, result);
     printf("rota's threads' CPU a submission %.0f ns", cpu.median);
     if (raw_calls)
         printf("; raw %s p50 %.0f ns, CPU %.0f ns", b->raw_vk ? "vkQueueSubmit2" : "cuGraphLaunch",
