@@ -45,7 +45,7 @@ LIST(rota_exclusive_sum_params, E(rota_exclusive_sum_params, n));
 LIST(rota_select_rows_params, E(rota_select_rows_params, width));
 LIST(rota_sort_keys_params, NONE);
 LIST(rota_sort_params, E(rota_sort_params, n), ALONE(rota_sort_params, chunk));
-LIST(rota_unique_params, ALONE(rota_unique_params, chunk));
+LIST(rota_unique_params, E(rota_unique_params, n), ALONE(rota_unique_params, chunk));
 LIST(rota_top_p_params, E(rota_top_p_params, n), ALONE(rota_top_p_params, chunk));
 LIST(rota_matmul_params, E(rota_matmul_params, m), E(rota_matmul_params, n), E(rota_matmul_params, k),
      ALONE(rota_matmul_params, batch[0]), ALONE(rota_matmul_params, batch[1]),

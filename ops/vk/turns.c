@@ -73,7 +73,7 @@ static uint64_t attention(uint64_t walked, uint64_t dim, uint32_t products, uint
            (rota_divide_up(walked, 64) * (products * product + sums * sum + drawn + rest) + rest);
 }
 /* ... and of Philox: ten rounds for each of 8 rows. */
-#define DRAWN (8 * (10 + LEAVE))
+#define DRAWN ((uint64_t)8 * (10 + LEAVE))
 TURNS(attention, rota_attention_params, attention(p->keys, p->dim, 1, 1, 0))
 TURNS(attention_backward_query, rota_attention_backward_params, attention(p->keys, p->dim, 2, 1, 0))
 TURNS(attention_backward_key_value, rota_attention_backward_params, attention(p->queries, p->dim, 2, 2, 0))
