@@ -14,6 +14,7 @@
 #include "bench/progress.h"
 #include "bench/ranks_model.h"
 #include "bench/report.h"
+#include "ops/data_parallel.h"
 
 static const char program[] = "rota-bench ranks";
 #define RANKS_MAX 64
@@ -232,11 +233,6 @@ static double best_bucket(const ranks_model *model, ranks_step step, uint32_t ra
     return best;
 }
 
-/* That of data_parallel where ranks are on CPUs, as all are that the model is of. */
-static double usual_bucket(uint32_t ranks) {
-    return fmax((double)ROTA_BUCKET_BYTES, (double)ROTA_BUCKET_RANK_BYTES * ranks);
-}
-
 /* How far the model is from what it was made of, in parts of it, at most. */
 static double most_off(const bench_rank *r, const ranks_model *model) {
     double most = 0;
@@ -266,7 +262,8 @@ static void print_model(const bench_rank *r, const uint64_t *counts, size_t coun
     cJSON_AddNumberToObject(json, "most_off", off);
     for (size_t i = 0; i < count; i++) {
         const uint32_t ranks = (uint32_t)counts[i];
-        step.bucket_bytes = s->bucket_bytes ? (double)s->bucket_bytes : usual_bucket(ranks);
+        /* The model is of ranks on CPUs. */
+        step.bucket_bytes = (double)(s->bucket_bytes ? s->bucket_bytes : rota_bucket_bytes(ranks, false));
         step.first_bucket_bytes = step.bucket_bytes / 4;
         const ranks_step_times t = ranks_model_step(&model, &step, ranks);
         const double whole = ranks_model_all_reduce(&model, step.gradient_bytes, ranks);

@@ -31,7 +31,7 @@ typedef struct rota_rank_thread {
     _Atomic uint32_t is_ended;   /* nobody takes calls any more but who makes them */
     rota_rank_work *works;       /* the thread's own */
     rota_patience patience;      /* the thread's own */
-    uint64_t looks_until_ns;     /* the thread's own: until then it neither sleeps nor naps */
+    uint64_t looks_until_ns;     /* the thread's own: until then it looks on, but where the core was lost */
 } rota_rank_thread;
 
 /* A thread with one user and one reference. SYSTEM, OUT_OF_MEMORY. */

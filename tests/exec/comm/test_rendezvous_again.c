@@ -97,8 +97,8 @@ static int come(const rank_0 *to, uint32_t rank) {
     return made;
 }
 
-/* Each of them is told that all have come, and is connected. */
-static void go_on(const rank_0 *with, const int *ranks) {
+/* Each of them is told that all have come, and is connected; and so is rank 0. */
+static void go_on(rank_0 *with, const int *ranks) {
     rota_socket_address all[RANKS_MOST];
     for (uint32_t i = 0; i + 1 < with->meeting.size; i++) {
         expect(ranks[i], ROTA_REPLY_ALL_HAVE_COME);
@@ -108,6 +108,7 @@ static void go_on(const rank_0 *with, const int *ranks) {
     }
     for (uint32_t i = 0; i + 1 < with->meeting.size; i++) say(ranks[i], ROTA_REPLY_CONNECTED);
     for (uint32_t i = 0; i + 1 < with->meeting.size; i++) expect(ranks[i], ROTA_REPLY_OPEN);
+    end(with, ROTA_OK, "");
 }
 
 static void close_all(const int *sockets, uint32_t count) {
@@ -125,7 +126,6 @@ static void the_same_twice(void **state) {
     say(own, ROTA_REPLY_HERE);
     expect_refused(left, "all ranks have come");
     go_on(&zero, &own);
-    end(&zero, ROTA_OK, "");
     close_all((const int[]){left, own}, 2);
 }
 
@@ -143,7 +143,6 @@ static void welcome_and_gone(void **state) {
     assert_int_equal(rota_reply_look(own[1], &said), 0);
     say(own[0], ROTA_REPLY_HERE);
     go_on(&zero, own);
-    end(&zero, ROTA_OK, "");
     close_all(own, 2);
 }
 
@@ -160,7 +159,6 @@ static void here_and_gone(void **state) {
     own[1] = come(&zero, 2);
     say(own[1], ROTA_REPLY_HERE);
     go_on(&zero, own);
-    end(&zero, ROTA_OK, "");
     close_all(own, 2);
 }
 
@@ -200,7 +198,6 @@ static void gone_in_the_middle(void **state) {
     const int own = come(&zero, 1);
     say(own, ROTA_REPLY_HERE);
     go_on(&zero, &own);
-    end(&zero, ROTA_OK, "");
     (void)close(own);
 }
 
@@ -218,16 +215,22 @@ static rota_status welcome(void *user, rota_newcomer *who) {
     return ROTA_OK;
 }
 
+/* Who comes to a listener of their own, at that address. */
+static rota_socket_address listen_for(rota_newcomers *newcomers) {
+    uint32_t port = 0;
+    *newcomers = (rota_newcomers){.listener = -1};
+    assert_true(rota_newcomers_begin(newcomers));
+    newcomers->listener = rota_socket_listen(true, &port);
+    assert_true(newcomers->listener >= 0);
+    return (rota_socket_address){.family = AF_INET, .port = port, .bytes = {127, 0, 0, 1}};
+}
+
 /* It is not asked for as long as the rest has not come: who looks sleeps meanwhile. */
 static void the_rest_is_late(void **state) {
     (void)state;
-    rota_newcomers newcomers = {.listener = -1};
-    uint32_t port = 0;
+    rota_newcomers newcomers;
+    const rota_socket_address address = listen_for(&newcomers);
     taken seen = {0};
-    assert_true(rota_newcomers_begin(&newcomers));
-    newcomers.listener = rota_socket_listen(true, &port);
-    assert_true(newcomers.listener >= 0);
-    const rota_socket_address address = {.family = AF_INET, .port = port, .bytes = {127, 0, 0, 1}};
     const rota_greeting own = {.magic = ROTA_MEETING_MAGIC};
     const rota_reply here = {.magic = ROTA_MEETING_MAGIC, .kind = ROTA_REPLY_HERE};
     const int made = rota_socket_connect(&address, rota_deadline_after(PATIENCE_NS));
@@ -254,14 +257,11 @@ static void the_rest_is_late(void **state) {
 /* One is left for who comes, and one that says nothing has it, until it has had its time. */
 static void one_descriptor(void **state) {
     (void)state;
-    rota_newcomers newcomers = {.listener = -1};
+    rota_newcomers newcomers;
+    const rota_socket_address address = listen_for(&newcomers);
     struct rlimit files, few;
-    uint32_t port = 0, looks = 0;
+    uint32_t looks = 0;
     taken seen = {0};
-    assert_true(rota_newcomers_begin(&newcomers));
-    newcomers.listener = rota_socket_listen(true, &port);
-    assert_true(newcomers.listener >= 0);
-    const rota_socket_address address = {.family = AF_INET, .port = port, .bytes = {127, 0, 0, 1}};
     const rota_greeting own = {.magic = ROTA_MEETING_MAGIC};
     int made[2];
     for (uint32_t i = 0; i < 2; i++) {
