@@ -78,18 +78,22 @@ static inline void rota_patience_learn(rota_patience *patience, uint64_t waited_
         patience->soon++;
 }
 
+/* Twice as many pauses as the last time. */
+static inline uint32_t rota_patience_twice(uint32_t last, uint32_t most) {
+    const uint32_t next = last ? 2 * last : ROTA_PATIENCE_CROWDED;
+    return next < most ? next : most;
+}
+
 /* Others had the core for long while the thread looked. Wait-free. */
 static inline void rota_patience_is_crowded(rota_patience *patience) {
-    const uint32_t next = patience->crowded ? 2 * patience->crowded : ROTA_PATIENCE_CROWDED;
-    patience->left = patience->crowded = next < ROTA_PATIENCE_CROWDED_MAX ? next : ROTA_PATIENCE_CROWDED_MAX;
+    patience->left = patience->crowded = rota_patience_twice(patience->crowded, ROTA_PATIENCE_CROWDED_MAX);
 }
 
 /* What became of a look. Wait-free. */
 static inline void rota_patience_note(rota_patience *patience, const rota_spin *spin) {
     if (spin->is_crowded) rota_patience_is_crowded(patience);
-    if (!spin->has_lost) return;
-    const uint32_t next = patience->lost ? 2 * patience->lost : ROTA_PATIENCE_CROWDED;
-    patience->lost_left = patience->lost = next < ROTA_PATIENCE_LOST_MAX ? next : ROTA_PATIENCE_LOST_MAX;
+    if (spin->has_lost)
+        patience->lost_left = patience->lost = rota_patience_twice(patience->lost, ROTA_PATIENCE_LOST_MAX);
 }
 
 #endif
