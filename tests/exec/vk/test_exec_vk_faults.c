@@ -153,8 +153,8 @@ static void test_abandoned(void **state) {
     assert_int_equal(atomic_load(&f->host.reached[0]), 0);
 }
 
-/* A device that is given up for completing nothing goes on all the same: what it uses stays until close,
- * though it was destroyed meanwhile. */
+/* A device that is given up for completing nothing, as its first work waits for the test, goes on all the same: what
+ * it uses stays until close, though it was destroyed meanwhile. */
 static void test_stall(void **state) {
     (void)state;
     enum { WORKS = 12 };
@@ -166,11 +166,15 @@ static void test_stall(void **state) {
     contract_step_params params = {COUNT, 1, 0};
     test_program *p = chain_program(CHAIN, &params);
     loaded l = load(f, p, memories);
+    rota_exec_timeline_wait held = {.value = 1};
+    assert_ok(f->device->vtable->timeline_create(f->device, -1, &held.timeline));
     rota_status status = ROTA_OK;
     uint32_t given = 0;
     for (; given < WORKS && status == ROTA_OK; given++) {
         rota_exec_wait behind = {.queue = 0, .value = f->next[0]};
         rota_exec_work w = work(f, l, 0, 0, &behind, 1, NULL);
+        w.timeline_waits = &held;
+        w.timeline_wait_count = given == 0;
         status = f->device->vtable->submit(f->device, &w, 1);
     }
     assert_int_equal(status, ROTA_DEVICE_LOST);
@@ -178,10 +182,12 @@ static void test_stall(void **state) {
     given--; /* the one that found no room */
     unload(f, l);
     f->device->vtable->memory_destroy(f->device, memories[0]);
+    assert_int_equal(x[COUNT - 1], COUNT - 1);
+    assert_ok(f->device->vtable->timeline_signal(f->device, held.timeline, 1));
     uint64_t deadline = rota_deadline_after(20000000000ull);
     const _Atomic uint32_t *last = (const _Atomic uint32_t *)&x[COUNT - 1];
     uint32_t expected = stepped(COUNT - 1, 2 * COUNT - 1, given * CHAIN);
-    while (atomic_load(last) != expected && rota_clock_ns() < deadline) continue;
+    while (atomic_load(last) != expected && rota_clock_ns() < deadline) test_nap();
     assert_int_equal(x[COUNT - 1], expected);
     free(p);
     close_quiet(f, false);
