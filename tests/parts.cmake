@@ -13,6 +13,15 @@ if(ROTA_CUDA_INCLUDE)
   add_dependencies(rota_tests cuda_stub_driver)
 endif()
 
+# What stops a test's threads (tests/preempt.sh). A sanitizer's library would have to be preloaded before it.
+if(TARGET test_preempt)
+  add_library(preempt MODULE kit/preempt.c)
+  target_link_libraries(preempt PRIVATE rota_flags Threads::Threads ${CMAKE_DL_LIBS})
+  set_target_properties(preempt PROPERTIES PREFIX "")
+  add_dependencies(test_preempt preempt)
+  target_compile_definitions(test_preempt PRIVATE ROTA_PREEMPT_LIBRARY="$<TARGET_FILE:preempt>")
+endif()
+
 # Stand-ins for libraries, under their names, which some tests open before rota looks for them.
 if(TARGET test_attention_cudnn AND ROTA_CUDA_INCLUDE AND EXISTS ${ROTA_CUDA_INCLUDE}/cudnn.h)
   foreach(pair cudnn_standin:libcudnn.so.9 cuda_standin:libcuda.so.1)
