@@ -28,6 +28,7 @@ typedef struct came {
     uint64_t timeout_ns;
     void (*then)(rota_engine *engine);
     uint32_t late_ms;
+    const _Atomic bool *after; /* NULL, or it comes once that is set */
     rota_status status;
     char text[ROTA_ERROR_MESSAGE_MAX];
 } came;
@@ -36,6 +37,7 @@ static void *come(void *argument) {
     came *own = argument;
     rota_engine *engine = NULL;
     test_nap_ms(own->late_ms);
+    while (own->after && !atomic_load(own->after)) test_nap_ms(1);
     own->status = rota_tcp_open(&own->meeting, own->name, own->timeout_ns, &engine);
     (void)snprintf(own->text, sizeof own->text, "%s", own->status == ROTA_OK ? "" : rota_last_error());
     if (own->status != ROTA_OK) return NULL;
@@ -323,9 +325,17 @@ static void no_rank_0(void **state) {
     expect(&ranks[1], ROTA_TIMEOUT, "it has not written the file");
 }
 
+typedef struct stopped {
+    pid_t child;
+    _Atomic bool is;
+} stopped;
+
 static void *stop_soon(void *argument) {
+    stopped *own = argument;
     test_nap_ms(1000);
-    (void)kill(*(const pid_t *)argument, SIGSTOP);
+    (void)kill(own->child, SIGSTOP);
+    (void)waitpid(own->child, NULL, WUNTRACED);
+    atomic_store(&own->is, true);
     return NULL;
 }
 
@@ -340,13 +350,14 @@ static void who_connects_is_told(void **state) {
     prepare(all, 3, address);
     all[0].timeout_ns = 4000000000u;
     all[2].timeout_ns = 20000000000u;
-    all[2].late_ms = 1500;
-    pid_t child = fork();
+    stopped one = {.child = fork()};
+    const pid_t child = one.child;
     if (child == 0) {
         (void)come(&all[1]);
         _exit(1);
     }
-    assert_int_equal(pthread_create(&stopper, NULL, stop_soon, &child), 0);
+    all[2].after = &one.is;
+    assert_int_equal(pthread_create(&stopper, NULL, stop_soon, &one), 0);
     ranks[0] = all[0];
     ranks[1] = all[2];
     const uint64_t begin_ns = rota_clock_ns();

@@ -199,8 +199,13 @@ static void loss_waits(void **state) {
         both b;
         open_both(&b, (body_kind)kind, 1);
         rota_host_run *run = begin_both(&b);
-        rota_cpu_lose(rota_cpu_device_of(b.device), "given up by a test");
-        test_nap_us(30000);
+        rota_cpu_device *device = rota_cpu_device_of(b.device);
+        rota_cpu_lose(device, "given up by a test");
+        const uint64_t parked_by = rota_deadline_after(10000000000u);
+        while (ra_load_acquire(&device->end.parked) != device->worker_count) { /* none is in an iteration */
+            assert_true(rota_clock_ns() < parked_by);
+            test_nap_us(20);
+        }
         const uint32_t rounds = ra_load_acquire(condition_of(&b));
         test_nap_us(20000);
         assert_int_equal(ra_load_acquire(condition_of(&b)), rounds);

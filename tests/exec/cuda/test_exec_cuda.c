@@ -337,27 +337,34 @@ static void test_without_segments(void **state) {
     cuda_close(f);
 }
 
+enum { UPLOAD_NS = 50000000 };
+
+static _Thread_local bool upload_is_long;
 static _Thread_local uint64_t upload_ends_ns, upload_looks;
 
+/* From the first look on, which sees it under way however late it comes. */
 static CUresult upload_takes_long(const char *name) {
-    if (!upload_ends_ns || strcmp(name, "EventQuery") != 0) return CUDA_SUCCESS;
-    upload_looks++;
+    if (!upload_is_long || strcmp(name, "EventQuery") != 0) return CUDA_SUCCESS;
+    if (upload_looks++ == 0) {
+        upload_ends_ns = rota_deadline_after(UPLOAD_NS);
+        return CUDA_ERROR_NOT_READY;
+    }
     return rota_clock_ns() < upload_ends_ns ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 /* Who waits for a graph's upload looks at it now and then, and leaves the processor to others between. */
 static void test_long_upload(void **state) {
     (void)state;
-    enum { UPLOAD_NS = 50000000, LOOKS_MAX = 5000 }; /* one in 20 us, and those of the first 30 us */
+    enum { LOOKS_MAX = 5000 }; /* one in 20 us, and those of the first 30 us */
     cuda_fixture *f = cuda_open(NULL);
     rota_exec_memory *memories[] = {cuda_memory(f, 2 * BYTES, 0)};
     contract_step_params params = {COUNT, 1, 0};
     test_program *p = contract_chain(1, &params);
     cuda_stub_watch(upload_takes_long);
-    upload_ends_ns = rota_deadline_after(UPLOAD_NS);
+    upload_is_long = true;
     contract_loaded l = cuda_load(f, p, memories);
     assert_true(rota_clock_ns() >= upload_ends_ns);
-    upload_ends_ns = 0;
+    upload_is_long = false;
     cuda_stub_watch(NULL);
     assert_in_range(upload_looks, 2, LOOKS_MAX);
     cuda_unload(f, l);
@@ -445,10 +452,14 @@ static void test_waits(void **state) {
 }
 
 /* A submit that finds the queue full waits, and goes on when there is room. */
-static void *release_later(void *unused) {
-    test_nap_ms(50);
+static void *release_when_it_waits(void *user) {
+    rota_cuda_device *device = user;
+    const uint64_t deadline = rota_deadline_after(10000000000u);
+    while (!ra_load_seq_cst(&device->waits.room_wanted) && rota_clock_ns() < deadline) test_nap_us(100);
+    /* It wants room for as long as the device is paused. */
+    const bool waits = ra_load_seq_cst(&device->waits.room_wanted) != 0;
     cuda_stub_pause(false);
-    return unused;
+    return waits ? user : NULL;
 }
 
 static void test_bound(void **state) {
@@ -456,16 +467,17 @@ static void test_bound(void **state) {
     cuda_fixture *f = cuda_open(&(rota_exec_open_options){.max_in_flight = 4});
     cuda_stub_pause(true);
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, release_later, NULL), 0);
+    void *has_waited;
     for (uint32_t i = 0; i < 4; i++) {
         rota_exec_work w = {.queue = 0, .signal_value = ++f->next[0]};
         cuda_submit(f, &w, 1);
     }
-    uint64_t begin = rota_clock_ns();
+    assert_int_equal(ra_load_seq_cst(&((rota_cuda_device *)f->device)->waits.room_wanted), 0);
+    assert_int_equal(pthread_create(&thread, NULL, release_when_it_waits, f->device), 0);
     rota_exec_work w = {.queue = 0, .signal_value = ++f->next[0]};
     cuda_submit(f, &w, 1);
-    assert_true(rota_clock_ns() - begin > 10000000);
-    pthread_join(thread, NULL);
+    assert_int_equal(pthread_join(thread, &has_waited), 0);
+    assert_non_null(has_waited);
     cuda_wait(f, 0);
     /* A long list of works is marked now and then once two marks are in flight, not once each. */
     cuda_stub_pause(true);
