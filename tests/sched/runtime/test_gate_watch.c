@@ -106,7 +106,8 @@ static void awaited_by_lost(bool with_last) {
     rota_ticket tickets[3];
     open_scene(&s, 0, true, 0);
     submit(&s, with_last, tickets);
-    for (uint32_t i = 0; i < 100 && !ra_load_acquire(&s.two->gate.pending); i++) test_nap_ms(1);
+    const uint64_t until = rota_deadline_after(SOON_NS);
+    while (!ra_load_acquire(&s.two->gate.pending) && rota_clock_ns() < until) test_nap();
     const bool is_pending = ra_load_acquire(&s.two->gate.pending) != 0;
     rota_device_set_lost(s.two, "given up by the test");
     for (uint32_t i = 0; i < (with_last ? 5000u : 1500u) && !rota_device_is_lost(s.one); i++) test_nap_ms(1);

@@ -71,7 +71,8 @@ static void stays_in_driver(bool holds, bool limited) {
         assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
         assert_ok(rota_submit_wait(held, NULL, 0, &ticket));
         test_sequenced(ticket);
-        test_nap_ms(50);
+        const uint64_t until = rota_deadline_after(SOON_NS);
+        while (ra_load_acquire(&first->handover.blocked_count) == 0 && rota_clock_ns() < until) test_nap();
         assert_in_range(ra_load_acquire(&first->handover.blocked_count), 1, 3);
     }
     ra_store_seq_cst(&goes_on, 0);

@@ -144,6 +144,7 @@ static void a_stopped_message_keeps_no_tickets(void **state) {
     uint64_t number;
     test_gate_open(false);
     assert_ok(rota_submit(gate, NULL, &hung));
+    test_gates_running(1);
     assert_status(rota_wait(hung, 20000000u), ROTA_TIMEOUT);
     assert_ok(rota_ticket_number(hung, &number));
     const rota_lane *lane = rota_lane_at(&f->runtime->lanes, rota_ticket_lane(hung.id));

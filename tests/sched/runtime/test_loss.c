@@ -199,6 +199,8 @@ static void one_of_two_is_lost(void **state) {
     rota_buffer *c = test_words(first, "c", WORDS, 1), *d = test_words(cpu, "d", WORDS, 1),
                 *r = test_words(second, "r", WORDS, 1), *h = test_words(first, "h", WORDS / 2, 1);
     test_expect_words(c, WORDS, 1);
+    test_expect_words(r, WORDS, 1); /* no work is left that could end before the one that is to */
+    test_expect_words(h, WORDS / 2, 1);
     test_node on_cpu = {
         &fives_kernel, "fives", {{c, WORDS * 2, WORDS * 2, ROTA_WRITE}, {d, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
     test_node on_first = {

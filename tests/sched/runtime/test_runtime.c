@@ -290,6 +290,7 @@ static void a_full_lane_is_busy(void **state) {
     test_gate_open(false);
     rota_ticket ticket = {0};
     assert_ok(rota_submit(gate, NULL, NULL));
+    test_gates_running(1);
     uint32_t accepted = 0;
     rota_status status = ROTA_OK;
     /* Bounded space: BUSY comes at some point, and nothing that was accepted is lost. */
@@ -317,6 +318,7 @@ static void deadlines_name_the_node(void **state) {
     test_gate_open(false);
     rota_ticket ticket;
     assert_ok(rota_submit(plan, NULL, &ticket));
+    test_gates_running(1); /* it is there */
     uint64_t start = rota_clock_ns();
     assert_status(rota_wait(ticket, 50000000), ROTA_TIMEOUT);
     assert_true(rota_clock_ns() - start < 5000000000u);
@@ -501,6 +503,7 @@ static void closing_ends_at_its_deadline(void **state) {
     assert_true(event >= 0);
     assert_ok(rota_submit(plan, NULL, &ticket));
     assert_ok(rota_ticket_eventfd(ticket, event));
+    test_gates_running(1);
     uint64_t start = rota_clock_ns(), count = 0;
     assert_status(rota_runtime_close(runtime, 200000000), ROTA_TIMEOUT);
     /* Who sleeps on the descriptor is told too. */

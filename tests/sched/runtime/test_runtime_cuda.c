@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "tests/exec/cuda/cuda_stub_kit.h"
+#include "tests/kit/sequenced.h"
 
 #ifdef ROTA_HAVE_CUDA
 #include "exec/smoke_kernel.h"
@@ -84,6 +85,7 @@ static void endless(void **state) {
         cuda_stub_hang(rota_smoke_kernel.cuda.entry);
         rota_ticket ticket;
         assert_ok(rota_submit_wait(f.plan, NULL, 0, &ticket));
+        test_sequenced(ticket);
         assert_status(rota_wait(ticket, 200000000u), ROTA_TIMEOUT);
         const char *said[] = {"plan 'three'", "submission", "on 'cuda:0'", "from node 'fill' to node 'copy'",
                               "'cuda:0' queue 0 at"};

@@ -342,11 +342,12 @@ static void a_silent_device_meets_the_deadline(void **state) {
     rota_ticket ticket, needing;
     d->options.faults.silent = true;
     assert_ok(rota_submit_wait(on_quiet, NULL, 0, &ticket));
-    assert_ok(rota_submit_wait(needs, NULL, 0, &needing));
+    test_sequenced(ticket);
     uint64_t start = rota_clock_ns();
     rota_status status = rota_wait(ticket, 100000000u);
-    assert_int_equal(status, ROTA_TIMEOUT);
+    assert_int_equal(status, ROTA_TIMEOUT); /* nobody waits for the device yet that would give it up */
     assert_non_null(strstr(rota_last_error(), "plan 'on quiet'"));
+    assert_ok(rota_submit_wait(needs, NULL, 0, &needing));
     status = rota_wait(needing, 20000000000u);
     assert_int_equal(status, ROTA_DEVICE_LOST);
     assert_true(rota_clock_ns() - start < 15000000000u);
