@@ -1,5 +1,5 @@
 /* Preloaded into a test (tests/preempt.sh): its threads are stopped at random for as long as a scheduler may take their
- * core away, a millisecond to a tenth of a second, wherever they are. What then fails depends on how fast threads run,
+ * core away, up to a tenth of a second, wherever they are. What then fails depends on how fast threads run,
  * or in which order. By a signal, whose handler sleeps; interrupted system calls are made again where the kernel does
  * so by itself.
  * ROTA_PREEMPT=SEED: SEED modulo 3 is 0 for any thread, 1 for the first one above all, 2 for another one above all,
@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include "tests/kit/random.h"
 
 #define PREEMPT_SIGNAL (SIGRTMAX - 5)
 #define MS 1000000ull
@@ -27,12 +28,9 @@ static uint64_t mode;
 static _Atomic uint64_t state;
 static __thread uint64_t taken __attribute__((tls_model("initial-exec")));
 
-/* SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */
 static uint64_t draw(uint64_t below) {
-    uint64_t x = atomic_fetch_add(&state, 0x9e3779b97f4a7c15ull);
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return (x ^ (x >> 31)) % below;
+    uint64_t own = atomic_fetch_add(&state, 1);
+    return test_random(&own) % below;
 }
 
 /* Not through libc, whose functions a test may have replaced. */

@@ -351,8 +351,7 @@ static void who_connects_is_told(void **state) {
     all[0].timeout_ns = 4000000000u;
     all[2].timeout_ns = 20000000000u;
     stopped one = {.child = fork()};
-    const pid_t child = one.child;
-    if (child == 0) {
+    if (one.child == 0) {
         (void)come(&all[1]);
         _exit(1);
     }
@@ -364,8 +363,8 @@ static void who_connects_is_told(void **state) {
     run(ranks, 2);
     const uint64_t took_ns = rota_clock_ns() - begin_ns;
     assert_int_equal(pthread_join(stopper, NULL), 0);
-    (void)kill(child, SIGKILL); /* before anything may fail: stopped, it would stay */
-    assert_int_equal(waitpid(child, NULL, 0), child);
+    (void)kill(one.child, SIGKILL); /* before anything may fail: stopped, it would stay */
+    assert_int_equal(waitpid(one.child, NULL, 0), one.child);
     assert_true(took_ns < 12000000000u);
     assert_true(ranks[0].status != ROTA_OK);
     expect(&ranks[1], ROTA_TIMEOUT, "rank 0 waited at ");
