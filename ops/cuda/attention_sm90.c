@@ -116,7 +116,7 @@ static rota_status put(const rota_cuda_call *call, const kernel_launch *k) {
     const rota_cuda_driver *cu;
     CUfunction function;
     ROTA_TRY(rota_cuda_driver_get(&cu));
-    ROTA_TRY(rota_cuda_image_function(image.cuda.image, k->name, call->target, k->shared_bytes, &function));
+    ROTA_TRY(rota_cuda_image_function(image.cuda.image, k->name, k->shared_bytes, &function));
     CUlaunchAttribute together = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value = {.cooperative = 1}};
     const CUlaunchConfig config = {.gridDimX = (uint32_t)k->blocks,
                                    .gridDimY = 1,

@@ -37,7 +37,7 @@
     X(LibraryLoadData, 12000)                                                                                \
     X(LibraryGetKernel, 12000)                                                                               \
     X(KernelGetFunction, 12000)                                                                              \
-    X(KernelSetAttribute, 12000)                                                                             \
+    X(FuncSetAttribute, 9000)                                                                                \
     X(LaunchKernelEx, 11060)
 
 typedef struct rota_cuda_driver {

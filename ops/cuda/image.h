@@ -17,9 +17,10 @@ rota_status rota_cuda_image_run(const rota_kernel *kernel, const rota_cuda_call 
 rota_status rota_cuda_image_run_node(const rota_kernel *kernel, const rota_cuda_call *call,
                                      const uint8_t *operands, const void *params);
 
-/* A kernel of an image, to be launched by the caller with so much dynamic shared memory. Any thread; may block in the
- * driver when an image is loaded first, which is then there for the life of the process. */
-rota_status rota_cuda_image_function(const void *image, const char *entry, const rota_cuda_target *target,
-                                     uint32_t shared_bytes, CUfunction *out_function);
+/* A kernel of an image, in the current context, to be launched by the caller with so much dynamic shared memory;
+ * UNSUPPORTED if the driver allows less. Any thread; may block in the driver when an image is loaded first, which is
+ * then there for the life of the process. */
+rota_status rota_cuda_image_function(const void *image, const char *entry, uint32_t shared_bytes,
+                                     CUfunction *out_function);
 
 #endif

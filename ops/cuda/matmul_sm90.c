@@ -177,7 +177,7 @@ static rota_status put(const rota_cuda_call *call, const rota_matmul_sm90_tile *
     CUfunction function;
     ROTA_TRY(rota_cuda_driver_get(&cu));
     launch_of(&args->params, t, call->target, &launch);
-    ROTA_TRY(rota_cuda_image_function(of_image, name, call->target, launch.shared_bytes, &function));
+    ROTA_TRY(rota_cuda_image_function(of_image, name, launch.shared_bytes, &function));
     CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                                  .value.clusterDim = {launch.cluster[0], 1, 1}};
     const CUlaunchConfig config = {.gridDimX = launch.groups[0],

@@ -169,9 +169,9 @@ static CUresult get_kernel(CUkernel *out, CUlibrary library, const char *name) {
     shared_bytes_allowed = 48 * 1024;
     return name[0] ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
-static CUresult set_attribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
-    (void)kernel, (void)device;
-    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_INVALID_VALUE;
+static CUresult set_attribute(CUfunction function, CUfunction_attribute attribute, int value) {
+    if (!function || attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value > 227 * 1024)
+        return CUDA_ERROR_INVALID_VALUE;
     shared_bytes_allowed = (unsigned int)value;
     return CUDA_SUCCESS;
 }
@@ -248,7 +248,7 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, void **out, int version, c
                  {"cuMemcpyDtoHAsync", (any)copy_up},
                  {"cuLibraryLoadData", (any)load},
                  {"cuLibraryGetKernel", (any)get_kernel},
-                 {"cuKernelSetAttribute", (any)set_attribute},
+                 {"cuFuncSetAttribute", (any)set_attribute},
                  {"cuKernelGetFunction", (any)get_function},
                  {"cuTensorMapEncodeTiled", (any)encode},
                  {"cuLaunchKernelEx", (any)launch}};

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <string.h>
 #include "exec/cuda/cuda_api.h"
+#include "ops/cuda/image.h"
 #include "ops/cuda/measure.h"
 
 /* A device whose clock settles under load: until it has worked for `cold_ms`, work takes four times as long.
@@ -171,6 +172,20 @@ static void no_time_at_all(void **state) {
     assert_true(d.runs < 10000);
 }
 
+/* A kernel that needs more than the driver allows a block is one that can't be run here: no device is lost. */
+static void more_shared_memory_than_there_is(void **state) {
+    (void)state;
+    CUfunction function;
+    assert_ok(rota_cuda_image_function(&some_stream, "wide", 227 * 1024, &function));
+    assert_int_equal(rota_cuda_image_function(&some_stream, "wide", 227 * 1024 + 16, &function),
+                     ROTA_UNSUPPORTED);
+    assert_string_equal(rota_last_error(),
+                        "kernel 'wide' needs 232464 bytes of shared memory a block, and the "
+                        "driver allows it less (cuFuncSetAttribute)");
+    assert_int_equal(rota_cuda_image_function(&some_stream, "", 0, &function), ROTA_DEVICE_LOST);
+    assert_non_null(strstr(rota_last_error(), "cuLibraryGetKernel of kernel ''"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(cold_device),
                                        cmocka_unit_test(left_out),
@@ -178,6 +193,7 @@ int main(void) {
                                        cmocka_unit_test(held_up),
                                        cmocka_unit_test(no_time_at_all),
                                        cmocka_unit_test(calls_that_take_longer),
+                                       cmocka_unit_test(more_shared_memory_than_there_is),
                                        cmocka_unit_test(what_the_driver_has)};
     return cmocka_run_group_tests(tests, open_standin, NULL);
 }
