@@ -65,6 +65,7 @@ typedef struct rota_handover_shared {
     _Atomic uint32_t hands_over;             /* rota_hands_over: who has what it holds */
     _Atomic uint32_t goes_on;                /* the executor wants its go_on called */
     _Atomic uint64_t handed_ns; /* when works were handed over last, where there are other devices */
+    _Atomic uint64_t went_on_ns; /* when the executor's go_on was called last; stored before `hands_over` */
     pthread_t thread;
     bool thread_started;
     _Atomic uint32_t thread_ended;

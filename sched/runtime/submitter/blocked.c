@@ -452,9 +452,10 @@ static bool give_up_on(rota_device *device, rota_work *work, uint64_t foreign) {
     const uint64_t counting = devices_that_count(runtime);
     if (!(counting >> device->index & 1u)) return true;
     if (other == device && !is_awaited(device, counting)) return true;
-    if (ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) < rota_point_value(point) &&
-        ra_load_acquire(&other->handover.blocked_count) != 0 &&
-        ra_load_acquire(&other->handover.hands_over) == ROTA_HANDS_NOTHING) /* with begin_to_hand_over */
+    const bool is_given =
+        ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) >= rota_point_value(point);
+    const uint32_t hands = ra_load_acquire(&other->handover.hands_over); /* with begin_to_hand_over, go_on */
+    if (!is_given && ra_load_acquire(&other->handover.blocked_count) != 0 && hands == ROTA_HANDS_NOTHING)
         return true;
     if (rota_gate_keeps(other, point)) return true;
     uint64_t from = ra_load_relaxed(&other->handover.handed_ns);
@@ -464,6 +465,9 @@ static bool give_up_on(rota_device *device, rota_work *work, uint64_t foreign) {
         if (from < moved_ns) from = moved_ns;
     }
     if (from < work->since_ns) from = work->since_ns;
+    /* A thread that went on while it held the work may have had nothing to hand over for long. */
+    const uint64_t went_on_ns = ra_load_relaxed(&other->handover.went_on_ns);
+    if (!is_given && hands == ROTA_HANDS_OVER && from < went_on_ns) from = went_on_ns;
     /* Anew at a loss, which lets go what waited for that one: rota_gate_keeps saw it. */
     const uint64_t lost_ns = ra_load_relaxed(&runtime->lost_ns);
     if (from < lost_ns) from = lost_ns;

@@ -158,6 +158,7 @@ static void go_on(rota_submitter *submitter) {
     ra_store_seq_cst(&device->handover.goes_on, 0); /* first: what is said later is seen later */
     if (rota_device_is_lost(device)) return;
     submitter->batch_count = 0;
+    ra_store_relaxed(&device->handover.went_on_ns, rota_clock_ns()); /* released by the next, to give_up_on */
     ra_store_release(&device->handover.hands_over, ROTA_HANDS_OVER); /* with look_for_thread */
     bool moved = false;
     if (device->exec->go_on(device->exec, &moved) != ROTA_OK) rota_device_set_lost(device, rota_last_error());

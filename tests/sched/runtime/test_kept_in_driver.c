@@ -5,6 +5,8 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/sleep.h"
+#include "exec/exec.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
@@ -122,8 +124,92 @@ static void under_a_limit(void **state) {
     stays_in_driver(true, true);
 }
 
+static _Atomic uint32_t is_in_go_on;
+static rota_status stay_in_go_on(rota_exec_device *device, bool *out_moved) {
+    (void)device;
+    *out_moved = false;
+    ra_store_seq_cst(&is_in_go_on, 1);
+    while (!ra_load_seq_cst(&goes_on)) test_nap_ms(1);
+    return ROTA_OK;
+}
+
+/* The first device holds a work, for which the second waits, and had nothing to hand over for longer than the
+ * deadline: its thread then goes on with something, and is looked at. It has the whole deadline for that. Returns
+ * whether the device was lost, and how long its thread was seen there. */
+static bool goes_on_after(uint64_t timeout_ns, uint64_t *out_looked_ns) {
+    adversary_options options = {.seed = 9};
+    rota_runtime *runtime;
+    rota_device *cpu, *first, *second;
+    assert_ok(adversary_runtime_open(
+        &options,
+        &ROTA_RUNTIME_OPTIONS(.timeout_ns = timeout_ns, .queues_per_device = 3, .worker_threads = 4),
+        &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &cpu));
+    assert_ok(rota_device_open(runtime, "adversary", &first));
+    assert_ok(rota_device_open(runtime, "adversary:1", &second));
+    rota_buffer *x = test_words(cpu, "x", WORDS, 5), *u = test_words(first, "u", WORDS, 0),
+                *y = test_words(second, "y", WORDS, 0), *c = test_words(cpu, "c", WORDS, 0);
+    rota_plan *gate = test_plan_1(cpu, "gate", &test_gate, x, ROTA_READWRITE),
+              *held = test_plan_copy_kernel(first, "copy", x, u),
+              *copy = test_plan_copy_kernel(second, "copy", u, y),
+              *beat = test_plan_1(cpu, "beat", &test_increment, c, ROTA_READWRITE);
+    rota_plan *plans[] = {gate, held, copy, beat};
+    rota_buffer *buffers[] = {x, u, y, c};
+    rota_ticket ticket;
+    test_gate_open(false);
+    ra_store_seq_cst(&goes_on, 0);
+    ra_store_seq_cst(&is_in_go_on, 0);
+    first->exec->go_on = stay_in_go_on;
+    assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(held, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(copy, NULL, 0, &ticket));
+    test_sequenced(ticket);
+    for (const rota_device *device = first;; device = second) {
+        const uint64_t until = rota_deadline_after(SOON_NS);
+        while (ra_load_acquire(&device->handover.blocked_count) == 0 && rota_clock_ns() < until) test_nap();
+        assert_true(ra_load_acquire(&device->handover.blocked_count) != 0);
+        if (device == second) break;
+    }
+    const uint64_t until = rota_deadline_after(timeout_ns + timeout_ns / 4);
+    while (rota_clock_ns() < until) { /* the CPU gets on all the time */
+        assert_ok(rota_submit_wait(beat, NULL, 0, NULL));
+        test_nap_ms(20);
+    }
+    assert_false(rota_device_is_lost(first));
+    const uint64_t began_ns = rota_clock_ns();
+    ra_store_seq_cst(&first->handover.goes_on, 1); /* as in events.c */
+    rota_sleeper_wake(first->handover.sleeper);
+    const uint64_t looks_until = rota_deadline_after(timeout_ns / 4);
+    while ((!ra_load_seq_cst(&is_in_go_on) || rota_clock_ns() < looks_until) && !rota_device_is_lost(first)) {
+        (void)rota_submit(beat, NULL, NULL);
+        test_nap_ms(20);
+    }
+    *out_looked_ns = rota_clock_ns() - began_ns;
+    const bool is_lost = rota_device_is_lost(first);
+    ra_store_seq_cst(&goes_on, 1);
+    test_gate_open(true);
+    const rota_status status = rota_wait(ticket, SOON_NS);
+    for (uint32_t i = 0; i < 4; i++) rota_plan_release(plans[i]);
+    for (uint32_t i = 0; i < 4; i++) rota_buffer_release(buffers[i]);
+    (void)rota_runtime_close(runtime, SOON_NS);
+    return is_lost || status != ROTA_OK;
+}
+
+/* A thread of the test that was held for the whole deadline proves nothing: once more then, with a longer one. */
+static void goes_on_later(void **state) {
+    (void)state;
+    uint64_t timeout_ns = 1000000000, looked_ns;
+    bool is_lost = goes_on_after(timeout_ns, &looked_ns);
+    for (uint32_t more = 0; is_lost && looked_ns >= timeout_ns && more < 3; more++) {
+        timeout_ns *= 2;
+        is_lost = goes_on_after(timeout_ns, &looked_ns);
+    }
+    assert_false(is_lost);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(goes_on_later),
         cmocka_unit_test(holds_nothing),
         cmocka_unit_test(holds_something),
         cmocka_unit_test(under_a_limit),
