@@ -162,8 +162,9 @@ static void fill(const kernel_array *a, void *data) {
         case ROTA_BF16:
             ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
             break;
-        case ROTA_F16: /* a random mantissa at an exponent below that of `high` */
-            ((uint16_t *)data)[i] = (uint16_t)((unit < 0.5 ? 0x8000 : 0) | (0x2C00 + (bits >> 7 & 0x13FF)));
+        case ROTA_F16: /* a random mantissa at an exponent below that of 2, of either sign where `low` is below 0 */
+            ((uint16_t *)data)[i] =
+                (uint16_t)((unit < 0.5 && a->low < 0 ? 0x8000 : 0) | (0x2C00 + (bits >> 7 & 0x13FF)));
             break;
         default:
             ((int32_t *)data)[i] = (int32_t)floor(value);
@@ -362,6 +363,26 @@ static bool compiles_apart(void) {
 bool kernel_case_is_one(const rota_kernel *kernel, const void *params) {
     rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX] = {0};
     return kernel->parts(device->info.kind, params, NULL, 0, device->cuda, parts) == 0;
+}
+
+void kernel_case_on_cpu(const rota_kernel *kernel, const void *params, const kernel_array *arrays,
+                        void *const *contents, uint32_t count) {
+    const layout l = lay_out(arrays, count);
+    uint8_t *block = calloc(1, l.total);
+    assert_non_null(block);
+    for (uint32_t i = 0; i < count; i++) memcpy(block + l.offset[i], contents[i], l.bytes[i]);
+    run_on_cpu(kernel, params, count, &l, block);
+    for (uint32_t i = 0; i < count; i++)
+        if (arrays[i].mode != ROTA_READ) memcpy(contents[i], block + l.offset[i], l.bytes[i]);
+    free(block);
+}
+
+void kernel_case_fill(const kernel_array *array, void *contents) {
+    fill(array, contents);
+}
+
+double kernel_case_element(rota_dtype dtype, const void *contents, uint64_t index) {
+    return element(dtype, contents, index);
 }
 
 void kernel_check(const rota_kernel *kernel, const void *params, const kernel_array *arrays, uint32_t count,

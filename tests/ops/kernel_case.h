@@ -53,6 +53,12 @@ void kernel_check(const rota_kernel *kernel, const void *params, const kernel_ar
 /* The same with contents of operands given where given[i] is not NULL: of what a kernel can't take at random. */
 void kernel_check_given(const rota_kernel *kernel, const void *params, const kernel_array *arrays,
                         const void *const *given, uint32_t count, double tolerance);
+/* Contents as kernel_check has them, and an element of some; and the kernel on the CPU alone, of contents of all
+ * operands, which gets those that it writes. */
+void kernel_case_fill(const kernel_array *array, void *contents);
+double kernel_case_element(rota_dtype dtype, const void *contents, uint64_t index);
+void kernel_case_on_cpu(const rota_kernel *kernel, const void *params, const kernel_array *arrays,
+                        void *const *contents, uint32_t count);
 /* As kernel_check with each kernel that may stand in for this one on a device like the open one: with fewer or more
  * features, or multiprocessors. */
 void kernel_check_variants(const rota_kernel *kernel, const void *params, const kernel_array *arrays,

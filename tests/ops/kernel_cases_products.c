@@ -1,5 +1,6 @@
 /* The cases of products: of matrices, with scales, with what a layer adds to them, and attention's. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "ops/attention.h"
 #include "tests/ops/kernel_case.h"
@@ -207,38 +208,144 @@ void test_attention_draw(void **state) {
     CHECK(attention_draw, &draw, 0, {ROTA_I32, ROTA_WRITE, sizeof draw / 4, 0, 0, 0});
 }
 
-/* What is drawn from: each word as if it were 0.125, the scale too, so about a quarter is dropped. Bounds as without
- * dropout; what is kept is an eighth. */
+/* Operands of attention with dropout, and what its forward pass makes of them: a gradient is asked for at
+ * probabilities that are some, which add up to 1. */
+typedef struct drop_case {
+    rota_dtype dtype;
+    uint32_t shape[5]; /* batch, heads, queries, keys, dim */
+    rota_attention_params all;
+    rota_attention_drop_params forward;
+    rota_attention_drop_backward_params backward;
+    rota_attention_draw draw;
+    void *q, *k, *v, *dout, *out;
+    float *lse, *stats;
+} drop_case;
+
+static void *filled(rota_dtype dtype, uint64_t count) {
+    const kernel_array array = IN_AS(dtype, count, -1, 1);
+    void *contents = malloc(count * rota_dtype_bytes(dtype));
+    assert_non_null(contents);
+    kernel_case_fill(&array, contents);
+    return contents;
+}
+
+static uint64_t rows_of(const drop_case *c) {
+    return (uint64_t)c->shape[0] * c->shape[1] * c->shape[2];
+}
+
+static drop_case drop_case_of(const uint32_t *s, uint32_t variant, rota_dtype dtype) {
+    drop_case c = {.dtype = dtype};
+    rota_attention_backward_params b;
+    memcpy(c.shape, s, sizeof c.shape);
+    attention_params(s, variant & 1, variant >> 1 & 1, dtype, &c.all, &b);
+    c.forward = (rota_attention_drop_params){s[0], s[1], s[2], s[3], (uint16_t)s[4], (uint16_t)c.all.flags,
+                                             {0},  {0},  {0},  {0}};
+    memcpy(c.forward.q_stride, c.all.q_stride, sizeof c.all.q_stride);
+    memcpy(c.forward.k_stride, c.all.k_stride, sizeof c.all.k_stride);
+    memcpy(c.forward.v_stride, c.all.v_stride, sizeof c.all.v_stride);
+    memcpy(c.forward.out_stride, c.all.out_stride, sizeof c.all.out_stride);
+    rota_attention_drop_backward_params_of(&b, &c.backward);
+    c.draw = (rota_attention_draw){0x40000000u, 4.0f / 3, 5, 1234567, 89, c.all.scale, 0, 0};
+    const uint64_t rows = rows_of(&c), q = rows * s[4], k = (uint64_t)s[0] * s[1] * s[3] * s[4];
+    c.q = filled(dtype, q), c.k = filled(dtype, k), c.v = filled(dtype, k);
+    c.dout = filled(dtype, q), c.out = calloc(q, rota_dtype_bytes(dtype));
+    c.lse = calloc(rows, sizeof(float)), c.stats = calloc(2 * rows, sizeof(float));
+    assert_true(c.out && c.lse && c.stats);
+    const kernel_array in_q = IN_AS(dtype, q, -1, 1), in_k = IN_AS(dtype, k, -1, 1),
+                       draw = {ROTA_I32, ROTA_READ, sizeof c.draw / 4, 0, 0, 0};
+    void *forward[] = {c.q, c.k, c.v, c.out, c.lse, &c.draw};
+    kernel_case_on_cpu(&rota_kernel_attention_dropout, &c.forward,
+                       (kernel_array[]){in_q, in_k, in_k, OUT_AS(dtype, q), OUT(rows), draw}, forward, 6);
+    void *prepare[] = {c.out, c.dout, c.lse, c.stats};
+    kernel_case_on_cpu(&rota_kernel_attention_backward_prepare, &b,
+                       (kernel_array[]){in_q, in_q, IN(rows), OUT(2 * rows)}, prepare, 4);
+    return c;
+}
+
+static void drop_case_free(drop_case *c) {
+    free(c->q), free(c->k), free(c->v), free(c->dout), free(c->out), free(c->lse), free(c->stats);
+}
+
+/* What roundings of the factors of a gradient's terms add up to: the root of the sum of the terms' squares, the largest
+ * of all rows, with operands taken for 1, which none exceeds but an f16's by 2. What is dropped is taken for kept. */
+typedef struct drop_sizes {
+    double dq, dk, dv;
+} drop_sizes;
+
+static uint64_t first_of(const uint32_t stride[3], uint64_t batch, uint64_t head, uint64_t row) {
+    return batch * stride[0] + head * stride[1] + row * stride[2];
+}
+
+static double dot(const drop_case *c, const void *x, uint64_t first_x, const void *y, uint64_t first_y) {
+    double sum = 0;
+    for (uint32_t d = 0; d < c->shape[4]; d++)
+        sum += kernel_case_element(c->dtype, x, first_x + d) * kernel_case_element(c->dtype, y, first_y + d);
+    return sum;
+}
+
+static drop_sizes drop_sizes_of(const drop_case *c) {
+    const uint32_t *s = c->shape, queries = s[2], keys = s[3];
+    drop_sizes all = {0, 0, 0};
+    double *dk = malloc(2 * keys * sizeof *dk), *dv = dk + keys;
+    assert_non_null(dk);
+    for (uint32_t head = 0; head < s[0] * s[1]; head++) {
+        memset(dk, 0, 2 * keys * sizeof *dk);
+        for (uint32_t i = 0; i < queries; i++) {
+            const float *stats = c->stats + 2 * ((uint64_t)head * queries + i);
+            const uint64_t q = first_of(c->all.q_stride, head / s[1], head % s[1], i);
+            double dq = 0;
+            for (uint32_t j = 0; j < keys; j++) {
+                if ((c->all.flags & ROTA_ATTENTION_CAUSAL) && j + queries > i + keys) break;
+                const uint64_t k = first_of(c->all.k_stride, head / s[1], head % s[1], j);
+                const double p = exp((double)c->all.scale * dot(c, c->q, q, c->k, k) - (double)stats[0]);
+                const double kept = (double)c->draw.kept;
+                const double ds = p * (kept * fabs(dot(c, c->dout, q, c->v, k)) + fabs((double)stats[1]));
+                dq += ds * ds;
+                dk[j] += ds * ds;
+                dv[j] += kept * p * kept * p;
+            }
+            all.dq = fmax(all.dq, (double)c->all.scale * sqrt(dq));
+        }
+        for (uint32_t j = 0; j < keys; j++) {
+            all.dk = fmax(all.dk, (double)c->all.scale * sqrt(dk[j]));
+            all.dv = fmax(all.dv, sqrt(dv[j]));
+        }
+    }
+    free(dk);
+    return all;
+}
+
+/* A quarter is dropped. Forward bounds as without dropout. Of a gradient's terms a GPU rounds one factor to the dtype, by
+ * up to `unit` of it, so that a sum strays by 0.6 units of the root of their squares, of which five are exceeded by none
+ * of 10^6 sums; the result is rounded by a unit of itself, which is below five of that root. */
 void test_attention_dropout(void **state) {
     (void)state;
     const uint32_t shapes[][5] = {{1, 1, 1, 1, 2},      {1, 2, 4, 4, 8},     {2, 3, 17, 33, 32},
                                   {1, 2, 70, 132, 64},  {2, 2, 65, 191, 96}, {1, 2, 200, 200, 64},
                                   {1, 1, 130, 257, 128}};
-    const kernel_array draw = {ROTA_I32, ROTA_READ, 8, 0x3E000000, 0x3E000000, 0};
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (uint32_t variant = 0; variant < 12; variant++) {
-            const uint32_t *s = shapes[i], rows = s[0] * s[1] * s[2];
-            const uint32_t q = rows * s[4], k = s[0] * s[1] * s[3] * s[4];
             const rota_dtype dtypes[] = {ROTA_F32, ROTA_F16, ROTA_BF16}, dtype = dtypes[variant / 4];
             const double units[] = {5e-6, 0x1p-11, 0x1p-8}, unit = units[variant / 4];
-            rota_attention_params all;
-            rota_attention_backward_params backward;
-            attention_params(s, variant & 1, variant >> 1 & 1, dtype, &all, &backward);
-            rota_attention_drop_params p = {s[0], s[1], s[2], s[3], (uint16_t)s[4], (uint16_t)all.flags,
-                                            {0},  {0},  {0},  {0}};
-            rota_attention_drop_backward_params b;
-            memcpy(p.q_stride, all.q_stride, sizeof p.q_stride);
-            memcpy(p.k_stride, all.k_stride, sizeof p.k_stride);
-            memcpy(p.v_stride, all.v_stride, sizeof p.v_stride);
-            memcpy(p.out_stride, all.out_stride, sizeof p.out_stride);
-            rota_attention_drop_backward_params_of(&backward, &b);
-            CHECK(attention_dropout, &p, 2 * unit, IN_AS(dtype, q, -1, 1), IN_AS(dtype, k, -1, 1),
-                  IN_AS(dtype, k, -1, 1), OUT_AS(dtype, q), OUT(rows), draw);
-            CHECK(attention_dropout_backward_query, &b, (dtype == ROTA_F32 ? 10 : 4) * unit,
-                  IN_AS(dtype, q, -1, 1), IN_AS(dtype, k, -1, 1), IN_AS(dtype, k, -1, 1),
-                  IN_AS(dtype, q, -1, 1), IN_RANGE(2 * rows, 4, 6), OUT_AS(dtype, q), draw);
-            CHECK(attention_dropout_backward_key_value, &b, (dtype == ROTA_F32 ? 10 : 4) * unit,
-                  IN_AS(dtype, q, -1, 1), IN_AS(dtype, k, -1, 1), IN_AS(dtype, k, -1, 1),
-                  IN_AS(dtype, q, -1, 1), IN_RANGE(2 * rows, 4, 6), OUT_AS(dtype, k), OUT_AS(dtype, k), draw);
+            drop_case c = drop_case_of(shapes[i], variant, dtype);
+            const drop_sizes sizes = drop_sizes_of(&c);
+            const uint64_t rows = rows_of(&c), q = rows * shapes[i][4],
+                           k = (uint64_t)shapes[i][0] * shapes[i][1] * shapes[i][3] * shapes[i][4];
+            const kernel_array in_q = IN_AS(dtype, q, -1, 1), in_k = IN_AS(dtype, k, -1, 1),
+                               draw = {ROTA_I32, ROTA_READ, sizeof c.draw / 4, 0, 0, 0};
+            const void *forward[] = {c.q, c.k, c.v, NULL, NULL, &c.draw};
+            kernel_check_given(&rota_kernel_attention_dropout, &c.forward,
+                               (kernel_array[]){in_q, in_k, in_k, OUT_AS(dtype, q), OUT(rows), draw}, forward,
+                               6, 2 * unit);
+            const void *query[] = {c.q, c.k, c.v, c.dout, c.stats, NULL, &c.draw};
+            kernel_check_given(&rota_kernel_attention_dropout_backward_query, &c.backward,
+                               (kernel_array[]){in_q, in_k, in_k, in_q, IN(2 * rows), OUT_AS(dtype, q), draw},
+                               query, 7, 8 * unit * sizes.dq);
+            const void *key_value[] = {c.q, c.k, c.v, c.dout, c.stats, NULL, NULL, &c.draw};
+            kernel_check_given(&rota_kernel_attention_dropout_backward_key_value, &c.backward,
+                               (kernel_array[]){in_q, in_k, in_k, in_q, IN(2 * rows), OUT_AS(dtype, k),
+                                                OUT_AS(dtype, k), draw},
+                               key_value, 8, 8 * unit * fmax(sizes.dk, sizes.dv));
+            drop_case_free(&c);
         }
 }
