@@ -16,7 +16,8 @@ void rota_matmul_choice_key(const rota_matmul_params *p, rota_dtype dtype, const
     alone.flags &= ~(uint32_t)ROTA_LINEAR_EPILOGUE;
     snprintf(out_key, capacity,
              "matmul%s|%s|%u|%s|cublasLt %" PRIu64
-             ", f32 sums|tiles %d, 1 of linear%s|%s>%s|%ux%ux%u|%u %u %u|%u%s|%u %u %u|%u %u %u|%u %u %u|"
+             ", f32 sums, parts by multiprocessors|tiles %d, 1 of linear%s|%s>%s|%ux%ux%u|%u %u %u|%u%s|%u "
+             "%u %u|%u %u %u|%u %u %u|"
              "%u %u %u",
              rota_choices_mark(target), target->name, target->multiprocessors, target->driver,
              rota_cublaslt_version(), ROTA_MATMUL_SM90_TILE_COUNT,
@@ -98,18 +99,23 @@ static uint64_t tiles_of(const rota_matmul_params *p, uint32_t side) {
     return rota_divide_up(p->m, side) * rota_divide_up(p->n, side) * p->batch[0] * p->batch[1] * p->batch[2];
 }
 
-/* The heuristics divide a sum seldom where operands lie unevenly, and then few tiles leave most of the GPU idle. */
+/* The heuristics divide a sum seldom where operands lie unevenly, and then few tiles leave most of the GPU idle; nor by
+ * what gives each multiprocessor one part of one tile, or of one of twice the size. */
 static void add_in_parts(rota_matmul_measuring *m, const rota_cublaslt_algorithm *algorithms,
                          uint32_t count) {
-    static const uint32_t parts[] = {4, 8, 16};
     const rota_matmul_params *p = m->call->params;
-    if (tiles_of(p, PART_TILE) >= m->call->target->multiprocessors) return;
+    const uint64_t tiles = tiles_of(p, PART_TILE);
+    if (tiles >= m->call->target->multiprocessors) return;
+    const uint32_t fit = (uint32_t)(m->call->target->multiprocessors / tiles);
+    const uint32_t most = p->k / PART_MIN;
+    const uint32_t parts[] = {4, 8, 16, fit < most ? fit : most, fit / 2};
     for (uint32_t i = 0, taken = 0; i < count && taken < SPLIT_OF; i++) {
         if (rota_cublaslt_parts(&algorithms[i]) > 1) continue;
         taken++;
-        for (uint32_t s = 0; s < sizeof parts / sizeof *parts && p->k / parts[s] >= PART_MIN; s++) {
+        for (uint32_t s = 0; s < sizeof parts / sizeof *parts; s++) {
             rota_matmul_choice choice = {.way = ROTA_MATMUL_BY_CUBLASLT};
-            if (rota_cublaslt_split(&m->product, &algorithms[i], parts[s], workspace_bytes_of(m->call),
+            if (parts[s] > 1 && parts[s] <= most &&
+                rota_cublaslt_split(&m->product, &algorithms[i], parts[s], workspace_bytes_of(m->call),
                                     &choice.algorithm) == ROTA_OK)
                 add_candidate(m, &choice);
         }

@@ -101,8 +101,8 @@ static void what_was_measured(void **state) {
     assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): a folder of the test's own */
 }
 
-/* Few tiles and a long sum: versions with their sum in parts are measured, too, as far as there is workspace for them
- * and parts are long enough. */
+/* Few tiles and a long sum: versions with their sum in parts are measured, too, by so many that each multiprocessor has
+ * one or each other one, as far as there is workspace for them and parts are long enough. */
 static void sums_in_parts(void **state) {
     (void)state;
     enum { WIDE = 16, K = 1024, MIB = 1 << 20 };
@@ -112,27 +112,30 @@ static void sums_in_parts(void **state) {
     uint64_t addresses[] = {(uint64_t)(uintptr_t)a, (uint64_t)(uintptr_t)b, (uint64_t)(uintptr_t)operand[2],
                             (uint64_t)(uintptr_t)workspace},
              bytes[] = {sizeof a, sizeof b, sizeof operand[2], 6 * MIB};
-    const rota_cuda_call call = {.target = &hopper,
+    rota_cuda_target target = hopper;
+    const rota_cuda_call call = {.target = &target,
                                  .stream = (void *)(uintptr_t)CUBLASLT_STANDIN_STREAM,
                                  .operands = addresses,
                                  .operand_bytes = bytes,
                                  .operand_count = 4,
                                  .params = &p};
     cublaslt_standin.algorithms = 2;
-    for (uint32_t round = 0; round < 3; round++) {
+    for (uint32_t round = 0; round < 4; round++) {
         static const struct {
-            uint32_t parts_most;
+            uint32_t parts_most, multiprocessors;
             uint64_t bytes;
             const char *ways;
-        } rounds[] = {{16, 6 * MIB, "measured: 4 ways"},
-                      {16, 8 * MIB, "measured: 6 ways"},
-                      {1, 8 * MIB, "measured: 2 ways"}};
+        } rounds[] = {{16, 132, 6 * MIB, "measured: 4 ways"},
+                      {16, 132, 8 * MIB, "measured: 6 ways"},
+                      {1, 132, 8 * MIB, "measured: 2 ways"},
+                      {16, 6, 6 * MIB, "measured: 8 ways"}};
         rota_choices_forget();
         cublaslt_standin.run_ms = 6;
         cublaslt_standin.parts_most = rounds[round].parts_most;
+        target.multiprocessors = rounds[round].multiprocessors;
         bytes[3] = rounds[round].bytes;
         assert_ok(rota_matmul_choice_measure(&call, ROTA_F32, NULL));
-        const char *text = why(&p, &hopper, 0);
+        const char *text = why(&p, &target, 0);
         assert_says(text, rounds[round].ways);
         if (round == 0) assert_says(text, "the sum in 4 parts (reduction");
         assert_keeps_quiet(text, "the sum in 16 parts");
