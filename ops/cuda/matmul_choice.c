@@ -80,6 +80,9 @@ struct rota_matmul_measuring {
     rota_matmul_choice candidates[ROTA_MATMUL_CANDIDATES_MAX];
 };
 
+/* Of cuBLASLt's algorithms, as its heuristics list them. */
+#define HEURISTICS_MAX 16u
+
 static uint64_t workspace_bytes_of(const rota_cuda_call *call) {
     return call->operand_count > 3 ? call->operand_bytes[3] : 0;
 }
@@ -91,7 +94,7 @@ static void add_candidate(rota_matmul_measuring *m, const rota_matmul_choice *ch
 }
 
 /* Algorithms whose sum is not divided, of which versions with parts are tried, by so many, none shorter than this. */
-#define SPLIT_OF 3u
+#define SPLIT_OF 5u
 #define PART_MIN 128u
 #define PART_TILE 128u /* a side of tiles, of which as many as multiprocessors leave none idle */
 
@@ -100,7 +103,7 @@ static uint64_t tiles_of(const rota_matmul_params *p, uint32_t side) {
 }
 
 /* The heuristics divide a sum seldom where operands lie unevenly, and then few tiles leave most of the GPU idle; nor by
- * what gives each multiprocessor one part of one tile, or of one of twice the size. */
+ * what gives each multiprocessor one part of a tile, or two, or each other one. */
 static void add_in_parts(rota_matmul_measuring *m, const rota_cublaslt_algorithm *algorithms,
                          uint32_t count) {
     const rota_matmul_params *p = m->call->params;
@@ -108,7 +111,7 @@ static void add_in_parts(rota_matmul_measuring *m, const rota_cublaslt_algorithm
     if (tiles >= m->call->target->multiprocessors) return;
     const uint32_t fit = (uint32_t)(m->call->target->multiprocessors / tiles);
     const uint32_t most = p->k / PART_MIN;
-    const uint32_t parts[] = {4, 8, 16, fit < most ? fit : most, fit / 2};
+    const uint32_t parts[] = {4, 8, 16, fit / 2, fit < most ? fit : most, 2 * fit < most ? 2 * fit : most};
     for (uint32_t i = 0, taken = 0; i < count && taken < SPLIT_OF; i++) {
         if (rota_cublaslt_parts(&algorithms[i]) > 1) continue;
         taken++;
@@ -131,15 +134,15 @@ static void add_tiles(rota_matmul_measuring *m, rota_matmul_way way) {
 static rota_status find_candidates(rota_matmul_measuring *m) {
     const rota_cuda_call *call = m->call;
     const rota_matmul_params *p = call->params;
-    rota_cublaslt_algorithm algorithms[ROTA_MATMUL_CANDIDATES_MAX / 2];
+    rota_cublaslt_algorithm algorithms[HEURISTICS_MAX];
     uint32_t undivided = 0; /* of those, found without a workspace */
     const uint64_t workspaces[] = {workspace_bytes_of(call), 0};
     for (uint32_t w = 0; m->has_cublaslt && w < 2; w++) {
         uint32_t found;
         rota_status status = rota_cublaslt_candidates(&m->product, call->operands, workspaces[w], algorithms,
-                                                      ROTA_MATMUL_CANDIDATES_MAX / 2, &found);
+                                                      HEURISTICS_MAX, &found);
         if (status != ROTA_OK && status != ROTA_UNSUPPORTED) return status;
-        for (uint32_t i = 0; status == ROTA_OK && i < found && m->count < ROTA_MATMUL_CANDIDATES_MAX / 2; i++)
+        for (uint32_t i = 0; status == ROTA_OK && i < found && m->count < HEURISTICS_MAX; i++)
             add_candidate(m,
                           &(rota_matmul_choice){.way = ROTA_MATMUL_BY_CUBLASLT, .algorithm = algorithms[i]});
         if (status == ROTA_OK && w == 1) undivided = found;
