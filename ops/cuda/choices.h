@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include "graph/kernel.h"
 
-#define ROTA_CHOICE_BYTES_MAX 8192
+#define ROTA_CHOICE_BYTES_MAX 16384
 #define ROTA_CHOICE_KEY_MAX 512
 
 /* Finds what was remembered under `key` (a string shorter than ROTA_CHOICE_KEY_MAX) with exactly this size,

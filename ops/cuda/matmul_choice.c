@@ -95,7 +95,7 @@ static void add_candidate(rota_matmul_measuring *m, const rota_matmul_choice *ch
 
 /* Algorithms whose sum is not divided, of which versions with parts are tried, by so many, none shorter than this. */
 #define SPLIT_OF 5u
-#define PART_MIN 128u
+#define PART_MIN 64u
 #define PART_TILE 128u /* a side of tiles, of which as many as multiprocessors leave none idle */
 
 static uint64_t tiles_of(const rota_matmul_params *p, uint32_t side) {
@@ -111,7 +111,8 @@ static void add_in_parts(rota_matmul_measuring *m, const rota_cublaslt_algorithm
     if (tiles >= m->call->target->multiprocessors) return;
     const uint32_t fit = (uint32_t)(m->call->target->multiprocessors / tiles);
     const uint32_t most = p->k / PART_MIN;
-    const uint32_t parts[] = {4, 8, 16, fit / 2, fit < most ? fit : most, 2 * fit < most ? 2 * fit : most};
+    const uint32_t parts[] = {
+        2, 3, 4, 6, 8, 12, 16, 24, fit / 2, fit < most ? fit : most, 2 * fit < most ? 2 * fit : most};
     for (uint32_t i = 0, taken = 0; i < count && taken < SPLIT_OF; i++) {
         if (rota_cublaslt_parts(&algorithms[i]) > 1) continue;
         taken++;

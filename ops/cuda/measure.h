@@ -9,7 +9,7 @@
 #include "ops/cuda/driver.h"
 #include "ops/tensor.h"
 
-#define ROTA_MEASURE_CANDIDATES_MAX 64
+#define ROTA_MEASURE_CANDIDATES_MAX 96
 
 /* A measurement, whose candidates its owner puts on the stream:
  *
