@@ -315,9 +315,9 @@ static drop_sizes drop_sizes_of(const drop_case *c) {
     return all;
 }
 
-/* A quarter is dropped. Forward bounds as without dropout. Of a gradient's terms a GPU rounds one factor to the dtype, by
- * up to `unit` of it, so that a sum strays by 0.6 units of the root of their squares, of which five are exceeded by none
- * of 10^6 sums; the result is rounded by a unit of itself, which is below five of that root. */
+/* A quarter is dropped. Forward bounds as without dropout. Of a gradient's terms a GPU rounds one factor to the dtype,
+ * by up to `unit` of it, so that a sum strays by 0.6 units of the root of their squares, of which five are exceeded by
+ * none of 10^6 sums; the result is rounded by a unit of itself, which is below five of that root. */
 void test_attention_dropout(void **state) {
     (void)state;
     const uint32_t shapes[][5] = {{1, 1, 1, 1, 2},      {1, 2, 4, 4, 8},     {2, 3, 17, 33, 32},
