@@ -24,12 +24,19 @@ static inline int test_take_port(uint16_t port, uint16_t *out_port) {
     return -1;
 }
 
-/* A port that nobody has, as long as nobody takes it; 0: there is none. */
+/* A port at which nobody listens: it stays bound, so that no other test is given it and no connection begins there, for
+ * as long as this program lives. Who sets SO_REUSEADDR may listen at it. 0: there is none. */
 static inline uint16_t test_free_port(void) {
-    uint16_t port = 0;
-    const int own = test_take_port(0, &port);
-    if (own >= 0) (void)close(own);
-    return own >= 0 ? port : 0;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    const int yes = 1, own = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); /* kept */
+    if (own < 0 || setsockopt(own, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
+        bind(own, (struct sockaddr *)&address, sizeof address) != 0 ||
+        getsockname(own, (struct sockaddr *)&address, &size) != 0) {
+        if (own >= 0) (void)close(own);
+        return 0;
+    }
+    return ntohs(address.sin_port);
 }
 
 #endif

@@ -7,9 +7,10 @@
 
 #include "base/clock.h"
 #include "sched/ranks/rank_thread.h"
-#include "tests/kit/nap.h"
+#include "tests/kit/await.h"
 #include "tests/kit/support.h"
 #include "tests/ranks/rank_cases.h"
+#include "tests/ranks/under_way.h"
 
 /* By all cases; by some, which cut what they have into parts. */
 enum { RANKS_MOST = 4, RANKS_OF_SOME = 8 };
@@ -303,7 +304,7 @@ static void unnamed_ones_are_told_apart(void **state) {
             assert_ok(rota_submit(plans[r][what == 0 && r ? 1 : 0], NULL, &tickets[r]));
         }
         for (uint32_t r = 0; r < 2; r++) {
-            assert_status(rota_wait(tickets[r], 3000000000u), ROTA_NODE_FAILED);
+            assert_status(rota_wait(tickets[r], 20000000000u), ROTA_NODE_FAILED);
             for (uint32_t i = 0; i < 2; i++) expect_said(said[what][i]);
         }
         for (uint32_t r = 0; r < 2; r++) {
@@ -515,7 +516,7 @@ static void closed_in_use(void **state) {
         plans[r] = all_reduce_plan(runtimes[r], communicators[r], x[r]);
     }
     assert_ok(rota_submit(plans[0], NULL, &ticket));
-    test_nap_ms(300); /* until it has begun, on a machine that is busy, too */
+    test_await(rank_is_under_way(communicators[0]));
     assert_int_equal(rota_poll(ticket), ROTA_BUSY);
     assert_ok(rota_communicator_close(communicators[0], 0));
     assert_status(rota_wait(ticket, 0), ROTA_NODE_FAILED);
@@ -586,7 +587,7 @@ static void calls_after_close(void **state) {
     const rota_tensor y = tensor_of(runtimes[1], 1, &one);
     rota_plan *other = all_reduce_plan(runtimes[1], communicators[1], y);
     assert_ok(rota_submit(other, NULL, &ticket));
-    assert_status(rota_wait(ticket, 5000000000u), ROTA_NODE_FAILED);
+    assert_status(rota_wait(ticket, 19000000000u), ROTA_NODE_FAILED);
     expect_said("communicator 'world': rank 0 closed it");
     assert_status(rota_communicator_open_split(communicators[1], 0, 0, NULL, &none), ROTA_NODE_FAILED);
     assert_ok(rota_communicator_close(communicators[1], 0));

@@ -6,14 +6,14 @@
 
 #ifdef ROTA_HAVE_CUDA
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "exec/nccl/peers.h"
+#include "tests/kit/await.h"
 #include "tests/ranks/nccl_ranks.h"
 
 enum { FLOATS = 1 << 17 };
-static const uint64_t short_ns = 400000000u;
+static const uint64_t short_ns = 2000000000u; /* in which all ranks come, however slow their threads are */
 
 /* Of each rank: x = the sum of all ranks' x. */
 typedef struct summing {
@@ -65,6 +65,14 @@ static void expect_sums(const fixture *f, const summing *s, float wanted) {
         assert_ok(rota_buffer_read(s->x[i], (FLOATS - 1) * sizeof(float), &got[1], sizeof(float)));
         assert_true(got[0] == wanted && got[1] == wanted);
     }
+}
+
+/* With the kernels that add hung: each rank's is on its device, so that all have agreed, and nothing ends. */
+static void submit_all_to_hang(const fixture *f, summing *s) {
+    cuda_stub_hang("rota_sums_f32");
+    const uint64_t before = cuda_stub_calls("LaunchKernel");
+    submit_all(f, s);
+    test_await(cuda_stub_calls("LaunchKernel") >= before + f->size);
 }
 
 /* Each fails with what is said, and so does each later one. */
@@ -222,9 +230,7 @@ static void a_context_that_dies(void **state) {
         fixture f;
         summing s;
         open_sums(&f, 2, 0, &s);
-        cuda_stub_hang("rota_sums_f32");
-        submit_all(&f, &s);
-        (void)usleep(50000);
+        submit_all_to_hang(&f, &s);
         cuda_stub_lose(dead);
         cuda_stub_hang(NULL);
         const uint64_t begin = rota_clock_ns();
@@ -249,13 +255,13 @@ static void a_device_that_stops_in_it(void **state) {
     fixture f;
     summing s;
     open_sums(&f, 2, short_ns, &s);
-    cuda_stub_hang("rota_sums_f32");
-    submit_all(&f, &s);
-    for (uint32_t i = 0; i < 2; i++) assert_status(rota_wait(s.tickets[i], 3 * short_ns), ROTA_TIMEOUT);
+    submit_all_to_hang(&f, &s);
+    test_await(nccl_standin_aborts() == 2);
+    for (uint32_t i = 0; i < 2; i++) assert_status(rota_wait(s.tickets[i], 50000000u), ROTA_TIMEOUT);
     cuda_stub_hang(NULL);
     expect_failed(
         &f, &s,
-        (const char *const[]){"communicator 'w'", "all_reduce 'grad'", "did not end within 0.4 s", NULL});
+        (const char *const[]){"communicator 'w'", "all_reduce 'grad'", "did not end within 2.0 s", NULL});
     assert_int_equal(nccl_standin_aborts(), 2);
     end_sums(&f, &s);
 }
@@ -265,11 +271,9 @@ static void an_end_by_the_application(void **state) {
     fixture f;
     summing s;
     open_sums(&f, 2, 0, &s);
-    cuda_stub_hang("rota_sums_f32");
-    submit_all(&f, &s);
-    (void)usleep(50000);
+    submit_all_to_hang(&f, &s);
     assert_ok(rota_communicator_abort(f.communicators[1], "enough"));
-    (void)usleep(50000);
+    test_await(nccl_standin_aborts() == 2);
     cuda_stub_hang(NULL);
     for (uint32_t i = 0; i < 2; i++) {
         const rota_status status = rota_wait(s.tickets[i], 0);
@@ -284,11 +288,10 @@ static void closed_in_the_middle(void **state) {
     fixture f;
     summing s;
     open_sums(&f, 2, 0, &s);
-    cuda_stub_hang("rota_sums_f32");
-    submit_all(&f, &s);
-    (void)usleep(50000);
+    submit_all_to_hang(&f, &s);
     (void)rota_communicator_close(f.communicators[0], short_ns);
     f.communicators[0] = NULL;
+    test_await(nccl_standin_aborts() == 2);
     cuda_stub_hang(NULL);
     for (uint32_t i = 0; i < 2; i++) assert_status(rota_wait(s.tickets[i], 0), ROTA_NODE_FAILED);
     end_sums(&f, &s);

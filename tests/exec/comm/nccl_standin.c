@@ -60,7 +60,7 @@ static struct {
     world *worlds;
     operation *operations;
     struct ncclComm *comms;
-    uint32_t alive, violations, aborts, stopped, broken, held;
+    uint32_t alive, violations, aborts, stopped, broken, held, held_count;
     char violation[256];
     const char *fails;
     rota_nccl_result result;
@@ -434,7 +434,10 @@ static rota_nccl_result post(operation *made) {
         return finish(5);
     }
     if (comm->running && !comm->running->is_over) violate("a call while another is under way");
-    if (comm->rank == standin.held && !stay_inside(comm, UINT64_C(100000000000))) return finish(6);
+    if (comm->rank == standin.held) {
+        standin.held_count++;
+        if (!stay_inside(comm, UINT64_C(100000000000))) return finish(6);
+    }
     comm->running = made;
     standin.posted++;
     if (comm->parent->is_aborted) abort_running(comm);
@@ -525,6 +528,7 @@ void nccl_standin_start(void) {
     standin.posted = standin.done = standin.abort_ns = standin.finalize_ns = 0;
     standin.violations = standin.aborts = standin.alive = 0;
     standin.stopped = standin.broken = standin.held = UINT32_MAX;
+    standin.held_count = 0;
     standin.fails = NULL;
     standin.never_opens = false;
     standin.version = 22809;
@@ -588,6 +592,10 @@ void nccl_standin_async_error(uint32_t rank) {
 }
 void nccl_standin_hold_rank(uint32_t rank) {
     SET(held, rank);
+}
+
+uint32_t nccl_standin_held(void) {
+    GET(uint32_t, standin.held_count);
 }
 void nccl_standin_never_opens(bool never) {
     SET(never_opens, never);

@@ -35,6 +35,8 @@ void nccl_standin_stop_rank(uint32_t rank);
 void nccl_standin_async_error(uint32_t rank);
 /* This rank's calls do not return before its communicator's parent is aborted. UINT32_MAX: none. */
 void nccl_standin_hold_rank(uint32_t rank);
+/* How many it has kept so. */
+uint32_t nccl_standin_held(void);
 /* Opening does not come to its end. */
 void nccl_standin_never_opens(bool never);
 /* An abort takes so long to reach what is on the device. */
