@@ -53,10 +53,19 @@ static void run_case(const rank_case *now, uint32_t size) {
     close_runtimes(size, runtimes);
 }
 
+/* The thread sanitizer, by which they take ten times as long, looks at the order of ranks' threads, and has every other
+ * number of them. */
+#ifdef __SANITIZE_THREAD__
+enum { NEXT_SIZE = 2 };
+#else
+enum { NEXT_SIZE = 1 };
+#endif
+
 static void cases(void **state) {
     (void)state;
     for (const rank_case *now = rank_cases; now->name; now++) {
-        for (uint32_t size = now->least; size <= RANKS_MOST && (!now->most || size <= now->most); size++) {
+        const uint32_t most = now->most && now->most < RANKS_MOST ? now->most : RANKS_MOST;
+        for (uint32_t size = now->least + (most - now->least) % NEXT_SIZE; size <= most; size += NEXT_SIZE) {
             print_message("%s, %u ranks\n", now->name, size);
             run_case(now, size);
         }
@@ -66,8 +75,8 @@ static void cases(void **state) {
 static void more_ranks(void **state) {
     (void)state;
     for (const rank_case *now = rank_cases; now->name; now++)
-        for (uint32_t size = RANKS_MOST + 1; strncmp(now->name, "unshard", 7) == 0 && size <= RANKS_OF_SOME;
-             size++)
+        for (uint32_t size = RANKS_MOST + NEXT_SIZE;
+             strncmp(now->name, "unshard", 7) == 0 && size <= RANKS_OF_SOME; size += NEXT_SIZE)
             if (!now->most) run_case(now, size);
 }
 

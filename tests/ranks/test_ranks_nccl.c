@@ -37,9 +37,18 @@ static bool is_by_copies(const device_case *now, bool apart) {
     return strncmp(now->name, "large", strlen("large")) == 0 && !apart;
 }
 
+/* How many ranks there are. The thread sanitizer, by which they take ten times as long, looks at their order, and sees
+ * nothing in one rank alone; it has three ranks one way and four the other. */
+#ifdef __SANITIZE_THREAD__
+static const uint32_t sizes[2][3] = {{2, 4}, {2, 3}};
+#else
+static const uint32_t sizes[2][RANKS_MOST + 1] = {{1, 2, 3, 4}, {1, 2, 3, 4}};
+#endif
+
 static void run_cases(bool apart) {
     for (const device_case *now = device_cases; now->name; now++)
-        for (uint32_t size = 1; size <= RANKS_MOST; size++) {
+        for (const uint32_t *next = sizes[apart]; *next; next++) {
+            const uint32_t size = *next;
             fixture f;
             running ranks[RANKS_MOST];
             pthread_t threads[RANKS_MOST];
