@@ -28,8 +28,9 @@ foreach(entry tsan.test_stopped:160 tsan.test_across:130 tsan.conformance_advers
 endforeach()
 # Those of ranks wait for one another more than they compute, and begin as early; check.sh --quick has them, too.
 foreach(entry test_ranks:80 asan.test_ranks:70 tsan.test_ranks:110 clang.test_ranks:95 test_ranks_nccl:35
-    asan.test_ranks_nccl:70 tsan.test_ranks_nccl:140 clang.test_ranks_nccl:105 test_rendezvous:60
-    asan.test_rendezvous:65 tsan.test_rendezvous:95 clang.test_rendezvous:65)
+    asan.test_ranks_nccl:70 tsan.test_ranks_nccl:140 clang.test_ranks_nccl:105 test_rendezvous:90
+    asan.test_rendezvous:95 tsan.test_rendezvous:130 clang.test_rendezvous:95 test_transport:105
+    asan.test_transport:110 tsan.test_transport:130 clang.test_transport:110)
   string(REPLACE ":" ";" entry ${entry})
   list(GET entry 0 name)
   list(GET entry 1 cost)
