@@ -40,11 +40,14 @@ static rota_status drop(gpt_recording *r, rota_tensor *x) {
 }
 
 /* Whether dropout of attention's probabilities is part of one kernel with it: of 16-bit floats on CUDA devices, where
- * that is faster than products with the probabilities in memory; not where ranks have some heads each. */
+ * that is faster than products with the probabilities in memory, and on Vulkan ones that launch the same kernels, which
+ * they do with heads of at most 64 columns; not where ranks have some heads each. */
 static bool drops_fused(const gpt_recording *r) {
     const gpt_model *model = r->plan->model;
-    return rota_device_get_info(model->device)->kind == ROTA_EXEC_CUDA && r->dtype != ROTA_F32 &&
-           !model->one_model;
+    const rota_device_info *info = rota_device_get_info(model->device);
+    const bool has_kernels = info->kind == ROTA_EXEC_CUDA || (info->features & ROTA_FEATURE_CUDA_IMAGES &&
+                                                              model->config.dim / model->config.heads <= 64);
+    return has_kernels && r->dtype != ROTA_F32 && !model->one_model;
 }
 
 /* Of [rows * heads, length, length], where ranks have some heads each: what one with all heads would drop of them. */

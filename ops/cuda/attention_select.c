@@ -102,16 +102,22 @@ HALF_LAUNCH(attention_dropout_backward_key_value_64, rota_attention_drop_backwar
 HALF_LAUNCH(attention_dropout_backward_key_value_128, rota_attention_drop_backward_params,
             blocks(p->keys, heads), ROTA_CUDA_ATTENTION_HALF_BACKWARD_SHARED(128))
 
+#define BOUNDED_FORWARD_SHARED                                                                               \
+    ROTA_CUDA_ATTENTION_FORWARD_SHARED(ROTA_CUDA_ATTENTION_BOUNDED_DIM, ROTA_CUDA_ATTENTION_BOUNDED_ROWS)
+#define BOUNDED_BACKWARD_SHARED                                                                              \
+    ROTA_CUDA_ATTENTION_BACKWARD_SHARED(ROTA_CUDA_ATTENTION_BOUNDED_DIM, ROTA_CUDA_ATTENTION_BOUNDED_LANES)
 HALF_LAUNCH(attention_bounded, rota_attention_params,
-            parts(p->queries, ROTA_CUDA_ATTENTION_BOUNDED_ROWS, heads),
-            ROTA_CUDA_ATTENTION_FORWARD_SHARED(ROTA_CUDA_ATTENTION_BOUNDED_DIM,
-                                               ROTA_CUDA_ATTENTION_BOUNDED_ROWS))
+            parts(p->queries, ROTA_CUDA_ATTENTION_BOUNDED_ROWS, heads), BOUNDED_FORWARD_SHARED)
 HALF_LAUNCH(attention_backward_query_bounded, rota_attention_backward_params, blocks(p->queries, heads),
-            ROTA_CUDA_ATTENTION_BACKWARD_SHARED(ROTA_CUDA_ATTENTION_BOUNDED_DIM,
-                                                ROTA_CUDA_ATTENTION_BOUNDED_LANES))
+            BOUNDED_BACKWARD_SHARED)
 HALF_LAUNCH(attention_backward_key_value_bounded, rota_attention_backward_params, blocks(p->keys, heads),
-            ROTA_CUDA_ATTENTION_BACKWARD_SHARED(ROTA_CUDA_ATTENTION_BOUNDED_DIM,
-                                                ROTA_CUDA_ATTENTION_BOUNDED_LANES))
+            BOUNDED_BACKWARD_SHARED)
+HALF_LAUNCH(attention_dropout_bounded, rota_attention_drop_params,
+            parts(p->queries, ROTA_CUDA_ATTENTION_BOUNDED_ROWS, heads), BOUNDED_FORWARD_SHARED)
+HALF_LAUNCH(attention_dropout_backward_query_bounded, rota_attention_drop_backward_params,
+            blocks(p->queries, heads), BOUNDED_BACKWARD_SHARED)
+HALF_LAUNCH(attention_dropout_backward_key_value_bounded, rota_attention_drop_backward_params,
+            blocks(p->keys, heads), BOUNDED_BACKWARD_SHARED)
 
 #define HALF_KERNEL(entry_name, operands, type, launch_fn)                                                   \
     {                                                                                                        \
@@ -222,6 +228,9 @@ SELECT_DROPOUT(attention_dropout_backward_key_value, rota_attention_drop_backwar
 BOUNDED_KERNELS(attention, 5, rota_attention_params)
 BOUNDED_KERNELS(attention_backward_query, 6, rota_attention_backward_params)
 BOUNDED_KERNELS(attention_backward_key_value, 7, rota_attention_backward_params)
+BOUNDED_KERNELS(attention_dropout, 6, rota_attention_drop_params)
+BOUNDED_KERNELS(attention_dropout_backward_query, 7, rota_attention_drop_backward_params)
+BOUNDED_KERNELS(attention_dropout_backward_key_value, 8, rota_attention_drop_backward_params)
 
 static const rota_kernel *bounded_of(const rota_kernel kernels[2], uint32_t flags, uint32_t dim,
                                      uint32_t slot_mask, uint32_t shared_bytes,
@@ -240,15 +249,13 @@ static const rota_kernel *bounded_of(const rota_kernel kernels[2], uint32_t flag
         const type *p = params;                                                                              \
         return bounded_of(kernel##_bounded, p->flags, p->dim, slot_mask, (shared), target);                  \
     }
-SELECT_IMAGE(attention, rota_attention_params,
-             ROTA_CUDA_ATTENTION_FORWARD_SHARED(ROTA_CUDA_ATTENTION_BOUNDED_DIM,
-                                                ROTA_CUDA_ATTENTION_BOUNDED_ROWS))
-SELECT_IMAGE(attention_backward_query, rota_attention_backward_params,
-             ROTA_CUDA_ATTENTION_BACKWARD_SHARED(ROTA_CUDA_ATTENTION_BOUNDED_DIM,
-                                                 ROTA_CUDA_ATTENTION_BOUNDED_LANES))
-SELECT_IMAGE(attention_backward_key_value, rota_attention_backward_params,
-             ROTA_CUDA_ATTENTION_BACKWARD_SHARED(ROTA_CUDA_ATTENTION_BOUNDED_DIM,
-                                                 ROTA_CUDA_ATTENTION_BOUNDED_LANES))
+SELECT_IMAGE(attention, rota_attention_params, BOUNDED_FORWARD_SHARED)
+SELECT_IMAGE(attention_backward_query, rota_attention_backward_params, BOUNDED_BACKWARD_SHARED)
+SELECT_IMAGE(attention_backward_key_value, rota_attention_backward_params, BOUNDED_BACKWARD_SHARED)
+SELECT_IMAGE(attention_dropout, rota_attention_drop_params, BOUNDED_FORWARD_SHARED)
+SELECT_IMAGE(attention_dropout_backward_query, rota_attention_drop_backward_params, BOUNDED_BACKWARD_SHARED)
+SELECT_IMAGE(attention_dropout_backward_key_value, rota_attention_drop_backward_params,
+             BOUNDED_BACKWARD_SHARED)
 
 const rota_kernel *rota_cuda_select_image_attention_backward_prepare(const void *params,
                                                                      const uint64_t *operand_bytes,

@@ -14,7 +14,7 @@ const rota_kernel *rota_cuda_select_image_matmul_f16(const void *params, const u
 const rota_kernel *rota_cuda_select_image_matmul_bf16(const void *params, const uint64_t *operand_bytes,
                                                       uint32_t slot_mask, const rota_cuda_target *target);
 
-/* ... of attention and its gradients (attention_select.c): of 16-bit floats and at most 64 columns, from
+/* ... of attention, with dropout or without, and its gradients (attention_select.c): of 16-bit floats and at most 64 columns, from
  * compute capability 8.0 on. */
 #define ROTA_CUDA_SELECT_IMAGE(kernel)                                                                       \
     const rota_kernel *rota_cuda_select_image_##kernel(const void *params, const uint64_t *operand_bytes,    \
@@ -23,6 +23,9 @@ ROTA_CUDA_SELECT_IMAGE(attention)
 ROTA_CUDA_SELECT_IMAGE(attention_backward_prepare)
 ROTA_CUDA_SELECT_IMAGE(attention_backward_query)
 ROTA_CUDA_SELECT_IMAGE(attention_backward_key_value)
+ROTA_CUDA_SELECT_IMAGE(attention_dropout)
+ROTA_CUDA_SELECT_IMAGE(attention_dropout_backward_query)
+ROTA_CUDA_SELECT_IMAGE(attention_dropout_backward_key_value)
 #undef ROTA_CUDA_SELECT_IMAGE
 
 #endif

@@ -1,11 +1,13 @@
-/* Which products a Vulkan device takes by CUDA image, and the launches, without a device. What the images
- * compute, test_products checks on one. */
+/* Which products and attentions a Vulkan device takes by CUDA image, and the launches, without a device. What the images
+ * compute, test_products and test_shaders check on one. */
 #include "tests/kit/support.h"
 
 #include <stdio.h>
 #include <string.h>
+#include "cuda/attention_half.h"
 #include "cuda/matmul_bounded.h"
 #include "ops/cuda/matmul_bounded.h"
+#include "ops/attention.h"
 #include "ops/kernel_objects.h"
 #include "ops/tensor.h"
 
@@ -151,12 +153,73 @@ static void everything_else_is_left_to_shaders(void **state) {
     assert_null(f16_kernel(&p, &h200));
 }
 
+typedef struct attention_image {
+    const rota_kernel *kernel;
+    void *params;
+    const char *names[2]; /* f16, bf16 */
+} attention_image;
+
+/* Attention and its gradients, with dropout and without: heads of at most 64 columns. */
+static void attention_of_narrow_heads(void **state) {
+    (void)state;
+    for (uint32_t dim = 1; dim <= 65; dim += dim == 1 ? 62 : 1)
+        for (uint32_t dtype = ROTA_F32; dtype <= ROTA_BF16; dtype++) {
+            const uint32_t flags = dtype << ROTA_ATTENTION_DTYPE_SHIFT;
+            rota_attention_params forward = {
+                .batch = 2, .heads = 3, .queries = 100, .keys = 100, .dim = dim, .flags = flags};
+            rota_attention_backward_params backward = {
+                .batch = 2, .heads = 3, .queries = 100, .keys = 100, .dim = dim, .flags = flags};
+            rota_attention_drop_params drop = {.batch = 2,
+                                               .heads = 3,
+                                               .queries = 100,
+                                               .keys = 100,
+                                               .dim = (uint16_t)dim,
+                                               .flags = (uint16_t)flags};
+            rota_attention_drop_backward_params drop_backward;
+            rota_attention_drop_backward_params_of(&backward, &drop_backward);
+#define IMAGE(kernel, params)                                                                                \
+    {                                                                                                        \
+        &rota_kernel_##kernel, &(params), {                                                                  \
+#kernel "_f16_bounded", #kernel "_bf16_bounded"                                                  \
+        }                                                                                                    \
+    }
+            const attention_image images[] = {IMAGE(attention, forward),
+                                              IMAGE(attention_backward_query, backward),
+                                              IMAGE(attention_backward_key_value, backward),
+                                              IMAGE(attention_dropout, drop),
+                                              IMAGE(attention_dropout_backward_query, drop_backward),
+                                              IMAGE(attention_dropout_backward_key_value, drop_backward)};
+            for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
+                const rota_kernel *kernel = images[i].kernel;
+                rota_cuda_target target = h200;
+                const rota_kernel *chosen = kernel->vk.select_image(images[i].params, NULL, 0, &target);
+                const bool is_there = ROTA_CUDA_HAVE_attention_half && dtype != ROTA_F32 && dim <= 64;
+                assert_int_equal(chosen != NULL, is_there);
+                if (!is_there) continue;
+                assert_string_equal(chosen->cuda.entry, images[i].names[dtype == ROTA_BF16]);
+                assert_int_equal(chosen->operand_count, kernel->operand_count);
+                assert_int_equal(chosen->param_bytes, kernel->param_bytes);
+                rota_cuda_launch launch = {0};
+                chosen->cuda.launch(images[i].params, NULL, &target, &launch);
+                assert_int_equal(launch.groups[0], 6 * 2); /* of 64 rows */
+                assert_in_range(launch.shared_bytes, 1, VK_SHARED_BYTES);
+                assert_null(kernel->vk.select_image(images[i].params, NULL, 1, &target)); /* in a slot */
+                target.compute_capability = 75;
+                assert_null(kernel->vk.select_image(images[i].params, NULL, 0, &target));
+                target = h200;
+                target.shared_bytes_max = launch.shared_bytes - 1;
+                assert_null(kernel->vk.select_image(images[i].params, NULL, 0, &target));
+            }
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_follow_the_multiprocessors),
         cmocka_unit_test(transposed_operands_have_their_own),
         cmocka_unit_test(launches_cover_the_tiles),
         cmocka_unit_test(everything_else_is_left_to_shaders),
+        cmocka_unit_test(attention_of_narrow_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
