@@ -14,8 +14,8 @@ const rota_kernel *rota_cuda_select_image_matmul_f16(const void *params, const u
 const rota_kernel *rota_cuda_select_image_matmul_bf16(const void *params, const uint64_t *operand_bytes,
                                                       uint32_t slot_mask, const rota_cuda_target *target);
 
-/* ... of attention, with dropout or without, and its gradients (attention_select.c): of 16-bit floats and at most 64 columns, from
- * compute capability 8.0 on. */
+/* ... of attention, with dropout or without, and its gradients (attention_select.c): of 16-bit floats and at most 64
+ * columns, from compute capability 8.0 on. */
 #define ROTA_CUDA_SELECT_IMAGE(kernel)                                                                       \
     const rota_kernel *rota_cuda_select_image_##kernel(const void *params, const uint64_t *operand_bytes,    \
                                                        uint32_t slot_mask, const rota_cuda_target *target);

@@ -1,5 +1,5 @@
-/* Which products and attentions a Vulkan device takes by CUDA image, and the launches, without a device. What the images
- * compute, test_products and test_shaders check on one. */
+/* Which products and attentions a Vulkan device takes by CUDA image, and the launches, without a device. What the
+ * images compute, test_products and test_shaders check on one. */
 #include "tests/kit/support.h"
 
 #include <stdio.h>
