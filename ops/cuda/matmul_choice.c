@@ -108,7 +108,7 @@ static void add_in_parts(rota_matmul_measuring *m, const rota_cublaslt_algorithm
                          uint32_t count) {
     const rota_matmul_params *p = m->call->params;
     const uint64_t tiles = tiles_of(p, PART_TILE);
-    if (tiles >= m->call->target->multiprocessors) return;
+    if (tiles == 0 || tiles >= m->call->target->multiprocessors) return;
     const uint32_t fit = (uint32_t)(m->call->target->multiprocessors / tiles);
     const uint32_t most = p->k / PART_MIN;
     const uint32_t parts[] = {
