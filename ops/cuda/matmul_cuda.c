@@ -9,10 +9,9 @@
 /* Multiplications of a launch that is worth its time, about 3 us, and a node. */
 #define SMALL_LAUNCH (UINT64_C(1) << 24)
 /* cuBLASLt's algorithms that split the sum want room for partial results. They pay where tiles of this side
- * leave multiprocessors idle. More than so many parts its heuristics don't ask for; measured are more. */
+ * leave multiprocessors idle. */
 #define SPLIT_TILE 128u
-#define SPLITS_BY_TABLE 16u
-#define SPLITS_MAX 40u
+#define SPLITS_MAX 16u
 #define WORKSPACE_BYTES_MAX (UINT64_C(32) << 20)
 #define WORKSPACE_STEP (UINT64_C(1) << 20)
 #define HEURISTICS 8u
@@ -24,8 +23,7 @@ static uint64_t workspace_of_cublaslt(const rota_matmul_params *p, const rota_cu
     const uint64_t tiles =
         (uint64_t)((p->m + SPLIT_TILE - 1) / SPLIT_TILE) * ((p->n + SPLIT_TILE - 1) / SPLIT_TILE) * batches;
     if (tiles >= target->multiprocessors) return 0;
-    const uint64_t splits = target->by_table ? SPLITS_BY_TABLE : SPLITS_MAX,
-                   partial = (uint64_t)p->m * p->n * batches * 4 * splits;
+    const uint64_t partial = (uint64_t)p->m * p->n * batches * 4 * SPLITS_MAX;
     const uint64_t bytes = (partial + WORKSPACE_STEP - 1) / WORKSPACE_STEP * WORKSPACE_STEP;
     return bytes < WORKSPACE_BYTES_MAX ? bytes : WORKSPACE_BYTES_MAX;
 }

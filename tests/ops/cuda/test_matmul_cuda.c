@@ -413,12 +413,6 @@ static void test_select(void **state) {
         assert_int_equal(
             kernel->cuda.workspace(&(rota_matmul_params){.m = 16, .n = 4096, .k = 4096, .batch = {1, 1, 1}},
                                    NULL, &hopper),
-            10 << 20);
-        rota_cuda_target by_table = hopper;
-        by_table.by_table = true;
-        assert_int_equal(
-            kernel->cuda.workspace(&(rota_matmul_params){.m = 16, .n = 4096, .k = 4096, .batch = {1, 1, 1}},
-                                   NULL, &by_table),
             4 << 20);
     } else {
         assert_int_equal(kernel != NULL, rota_matmul_sm90_takes(&p, ROTA_F16, &hopper));

@@ -160,7 +160,7 @@ static scene open_scene(bool is_on, VkExternalMemoryFeatureFlags features, bool 
             VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME;
     assert_ok(
         rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_NS, .cache_dir = ""), &s.runtime));
-    rota_vulkan_device given = application_given(s.app, false);
+    rota_vulkan_device given = application_given(s.app, true); /* two runtimes may have its queue */
     given.get_instance_proc_addr = (PFN_vkVoidFunction)of_instance;
     assert_ok(rota_device_open_vulkan(s.runtime, &given, &s.device));
     return s;
@@ -186,7 +186,7 @@ static void shared(void **state) {
     scene s = open_scene(true, BOTH_WAYS, true);
     rota_runtime *runtime;
     rota_device *device;
-    rota_vulkan_device given = application_given(s.app, false);
+    rota_vulkan_device given = application_given(s.app, true);
     given.get_instance_proc_addr = (PFN_vkVoidFunction)of_instance;
     assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_NS, .cache_dir = ""), &runtime));
     assert_ok(rota_device_open_vulkan(runtime, &given, &device));
