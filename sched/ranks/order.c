@@ -334,9 +334,10 @@ static void look_ahead(rota_communicator *c) {
         const uint64_t crossed = c->ordered.is_member ? crossed_by(c, r, a, cause, sizeof cause) : 0;
         (void)pthread_mutex_unlock(&c->ordered.order->mutex);
         if (!crossed) continue;
+        /* The other one first: it has this sentence before it hears what ranks say that are told of this one's end. */
+        rota_order_ended(c, crossed, cause);
         transport->vtable->abort(transport, cause);
         rota_communicator_flush(c);
-        rota_order_ended(c, crossed, cause);
         return;
     }
 }
