@@ -442,15 +442,6 @@ static uint64_t host_growth(const conf *c, const census *before, const census *a
     return after->host_bytes > before->host_bytes ? after->host_bytes - before->host_bytes : 0;
 }
 
-static bool same_census(conf *c, const char *when, const census *before, const census *after,
-                        uint32_t rounds) {
-    CONF_TRY(same_objects(c, when, before, after));
-    CONF_CHECK(c, host_growth(c, before, after) < rounds * LEAK_BYTES,
-               "%s: malloc holds %llu bytes more after %u rounds", when,
-               (unsigned long long)host_growth(c, before, after), rounds);
-    return true;
-}
-
 typedef struct leak_plan {
     rota_plan *plan;
     rota_args *args;
@@ -499,6 +490,23 @@ static bool churn_plans(conf *c, rota_runtime *runtime, rota_device *device, rot
     return take_census(c, runtime, out_after);
 }
 
+static bool replay(conf *c, rota_runtime *runtime, const leak_plan *kept, uint32_t rounds, uint32_t warm_up,
+                   census *out_before, census *out_after) {
+    rota_ticket ticket = {0};
+    for (uint32_t i = 0; i < warm_up + rounds; i++) {
+        if (i == warm_up) {
+            if (i) CONF_OK(c, rota_wait(ticket, CONF_PATIENCE_NS));
+            CONF_TRY(take_census(c, runtime, out_before));
+        }
+        CONF_OK(c, rota_submit_wait(kept->plan, kept->args, CONF_PATIENCE_NS, &ticket));
+    }
+    CONF_OK(c, rota_wait(ticket, CONF_PATIENCE_NS));
+    return take_census(c, runtime, out_after);
+}
+
+/* How many plans die at once, and what drivers and other threads keep for a while, moves the balance by some tens of KiB
+ * either way. A leak adds up in every thousand rounds; so if the first thousand are over the limit, the next two must
+ * be as well. */
 static bool leaks(conf *c) {
     rota_runtime *runtime;
     rota_device *device;
@@ -509,33 +517,23 @@ static bool leaks(conf *c) {
     static float in_data[256], out_data[256];
     leak_plan kept;
     census before, after;
-    rota_ticket ticket = {0};
     CONF_TRY(conf_tensor(c, runtime, device, "x", ROTA_SHAPE(256), 0, 0, &x));
     CONF_TRY(make_leak_plan(c, device, x, in_data, out_data, &kept));
     enum { ROUNDS = 1000, WARM_UP = 100 };
-    for (uint32_t i = 0; i < WARM_UP + ROUNDS; i++) {
-        if (i == WARM_UP) {
-            CONF_OK(c, rota_wait(ticket, CONF_PATIENCE_NS));
-            CONF_TRY(take_census(c, runtime, &before));
+    for (uint32_t churns = 0; churns < 2; churns++) {
+        const char *when = churns ? "compile and destroy" : "replays";
+        bool steady = false;
+        for (uint32_t window = 0; window < 3 && !steady; window++) {
+            const uint32_t warm_up = window ? 0 : WARM_UP;
+            CONF_TRY(churns ? churn_plans(c, runtime, device, x, in_data, out_data, ROUNDS, warm_up, &before,
+                                          &after)
+                            : replay(c, runtime, &kept, ROUNDS, warm_up, &before, &after));
+            CONF_TRY(same_objects(c, when, &before, &after));
+            steady = host_growth(c, &before, &after) < ROUNDS * LEAK_BYTES;
         }
-        CONF_OK(c, rota_submit_wait(kept.plan, kept.args, CONF_PATIENCE_NS, &ticket));
+        CONF_CHECK(c, steady, "%s: malloc holds %llu bytes more after each of three times %u rounds", when,
+                   (unsigned long long)host_growth(c, &before, &after), (unsigned)ROUNDS);
     }
-    CONF_OK(c, rota_wait(ticket, CONF_PATIENCE_NS));
-    CONF_TRY(take_census(c, runtime, &after));
-    CONF_TRY(same_census(c, "replays", &before, &after, ROUNDS));
-    /* How many plans die at once, and what drivers keep, moves the balance by some tens of KiB either way. A
-     * leak adds up in every thousand rounds; so if the first thousand are over the limit, the next two must
-     * be as well. */
-    bool steady = false;
-    for (uint32_t window = 0; window < 3 && !steady; window++) {
-        CONF_TRY(churn_plans(c, runtime, device, x, in_data, out_data, ROUNDS, window ? 0 : WARM_UP, &before,
-                             &after));
-        CONF_TRY(same_objects(c, "compile and destroy", &before, &after));
-        steady = host_growth(c, &before, &after) < ROUNDS * LEAK_BYTES;
-    }
-    CONF_CHECK(c, steady,
-               "compile and destroy: malloc holds %llu bytes more after each of three times %u rounds",
-               (unsigned long long)host_growth(c, &before, &after), (unsigned)ROUNDS);
     rota_args_release(kept.args);
     rota_plan_release(kept.plan);
     rota_buffer_release(x.buffer);
