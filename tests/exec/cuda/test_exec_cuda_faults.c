@@ -454,8 +454,9 @@ static void test_no_context(void **state) {
         assert_non_null(strstr(text, "memory that was released stays until the device is closed"));
         atomic_store(&context_is_refused, turn == 1);
         uint64_t abandoned = 0, begin = rota_clock_ns();
-        v->close(device, rota_deadline_after(200000000ull), &abandoned);
-        assert_true(rota_clock_ns() - begin < 2000000000ull);
+        /* Where it can be entered all is over soon; where not it gives up at its deadline. */
+        v->close(device, rota_deadline_after(turn ? 200000000ull : 20000000000ull), &abandoned);
+        assert_true(rota_clock_ns() - begin < 15000000000ull);
         assert_int_equal(cuda_stub_violations(after, sizeof after), 0);
         cuda_stub_alive(after, sizeof after);
         if (turn == 0) {
