@@ -504,9 +504,9 @@ static bool replay(conf *c, rota_runtime *runtime, const leak_plan *kept, uint32
     return take_census(c, runtime, out_after);
 }
 
-/* How many plans die at once, and what drivers and other threads keep for a while, moves the balance by some tens of KiB
- * either way. A leak adds up in every thousand rounds; so if the first thousand are over the limit, the next two must
- * be as well. */
+/* How many plans die at once, and what drivers and other threads keep for a while, moves the balance by some tens of
+ * KiB either way. A leak adds up in every thousand rounds; so if the first thousand are over the limit, the next two
+ * must be as well. */
 static bool leaks(conf *c) {
     rota_runtime *runtime;
     rota_device *device;
